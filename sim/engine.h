@@ -47,6 +47,9 @@ typedef struct asim_run_config {
     bool ignore_recorded; /* neither follow nor compare what the recorded allocator did */
     const asim_observer_use *observers;
     uint32_t observer_count;
+    /* Called once with the model device: may replace the table by one that wraps it, or by another device.
+     * NULL: the model is used as it is. */
+    void (*wrap_device)(void *ctx, asim_device *device);
     void (*warn)(void *ctx, const char *text);
     /* Called every few million events and at the end; returns true to stop the run (ASIM_E_SYSTEM). */
     bool (*progress)(void *ctx, uint64_t events_done);

@@ -43,9 +43,10 @@ typedef enum asim_free_result {
 
 typedef struct asim_placement {
     uint64_t address;
-    uint64_t size;   /* bytes of the block, at least the request */
-    uint32_t region; /* index of the device region that holds it */
-    uint32_t word;   /* the policy's own, opaque: given back with free, use, resize, free_done */
+    uint64_t size;    /* bytes of the block, at least the request */
+    uint64_t rounded; /* the request as the policy rounds it; the rest of size is slack not split off */
+    uint32_t region;  /* index of the device region that holds it */
+    uint32_t word;    /* the policy's own, opaque: given back with free, use, resize, free_done */
 } asim_placement;
 
 /* Numbers that only the policy can know. It keeps them current; the core reads them after each event. */
@@ -142,8 +143,10 @@ typedef struct asim_policy {
     void (*fini)(asim_policy_state *state); /* accepts a zeroed and a half-built state */
 
     /* Optional. Those that return asim_code: anything but ASIM_OK ends the run. */
-    asim_code (*adopt)(asim_policy_state *state, const asim_trace *trace, uint32_t *ret_words,
-                       asim_err *err); /* ret_words: one a block of trace->opening_blocks */
+    /* Take over the opening state. ret_placements: one for each of trace->opening_blocks, filled for those
+     * that are live or pending. */
+    asim_code (*adopt)(asim_policy_state *state, const asim_trace *trace, asim_placement *ret_placements,
+                       asim_err *err);
     asim_free_result (*free_done)(asim_policy_state *state, uint32_t word);
     void (*use)(asim_policy_state *state, uint32_t word, unsigned lane);
     asim_code (*sync)(asim_policy_state *state, const asim_event *event, asim_err *err);

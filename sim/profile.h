@@ -32,9 +32,14 @@ typedef struct asim_profile {
     uint64_t move_ns;           /* per block moved by a compaction */
 } asim_profile;
 
-/* A built-in profile by name, or NULL. The list ends with NULL. */
-const asim_profile *asim_profile_find(const char *name);
-const asim_profile *const *asim_profile_list(void);
+/* Fills *ret_profile with the built-in profile of that name; false where there is none. */
+bool asim_profile_builtin(const char *name, asim_profile *ret_profile);
+
+/* Names of the built-in profiles, ended by NULL; the first is the default. */
+const char *const *asim_profile_names(void);
+
+/* A hash of every number of the profile: part of a run's key, so that two profiles of one name differ. */
+uint64_t asim_profile_digest(const asim_profile *profile);
 
 /* Parses the text of a profile file; unknown names, missing numbers and nonsense are ASIM_E_INPUT with the
  * line. */
