@@ -26,6 +26,7 @@ typedef struct asim_driver_call {
     uint32_t region;     /* UINT32_MAX for OOM */
     uint64_t address;    /* OOM: the device's free bytes */
     uint64_t size;       /* OOM: the request, rounded by the policy */
+    uint64_t offset;     /* MAP, UNMAP: of address inside its region, whose reservation is no recorded call */
     uint16_t device;
     uint16_t lane;
 } asim_driver_call;
