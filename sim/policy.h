@@ -68,8 +68,6 @@ typedef struct asim_listener {
      * segment_bytes: what was asked of the device. */
     void (*refusal)(void *ctx, unsigned device, uint64_t rounded, uint64_t segment_bytes,
                     uint64_t device_free);
-    /* A live block was moved (compaction). */
-    void (*moved)(void *ctx, uint32_t word, uint64_t from, uint64_t to, uint64_t size);
     /* A warning for the user, one line, at most once a run for each text. */
     void (*warn)(void *ctx, const char *text);
     void *ctx;
@@ -117,7 +115,8 @@ typedef struct asim_walker {
 enum {                            /* flags */
     ASIM_POLICY_MODELS_TORCH = 1, /* recorded placements of a torch snapshot are its own: compare them */
     ASIM_POLICY_SINGLE_POOL = 2,  /* one region, so compaction variants apply */
-    ASIM_POLICY_REFERENCE = 4,    /* not an allocator anyone ships (null): left out of recommendations */
+    ASIM_POLICY_REFERENCE =
+        4, /* not an allocator (null): its placements may name no region (ASIM_NO_INDEX) */
 };
 
 typedef struct asim_policy {
