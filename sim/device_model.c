@@ -1,5 +1,8 @@
 #include "sim/device_model.h"
 
+#include "sim/hash.h"
+#include "sim/idmap.h"
+
 #include <string.h>
 
 typedef struct stream {
@@ -406,6 +409,11 @@ void asim_device_model_reset_counts(asim_device_model *model)
         memset(&model->devices[i].counts, 0, sizeof model->devices[i].counts);
 }
 
+static bool is_stream(const stream *s, const asim_lane *lane)
+{
+    return s->handle == lane->stream && s->device == lane->device;
+}
+
 static asim_code find_streams(asim_device_model *model, asim_err *err)
 {
     const asim_trace *trace = model->trace;
@@ -416,17 +424,26 @@ static asim_code find_streams(asim_device_model *model, asim_err *err)
     model->clocks->stream_ns = asim_mem_new(model->mem, trace->lane_count, sizeof(uint64_t));
     if (!model->lane_streams || !model->streams || !model->clocks->stream_ns)
         return asim_fail_memory(err, trace->lane_count * sizeof(stream));
-    for (uint32_t lane = 0; lane < trace->lane_count; lane++) {
+    asim_idmap seen; /* a mixed key to a stream; two streams of one key are told apart by looking */
+    asim_idmap_init(&seen, model->mem);
+    asim_code code = ASIM_OK;
+    for (uint32_t lane = 0; lane < trace->lane_count && !code; lane++) {
         const asim_lane *l = &trace->lanes[lane];
-        uint32_t i = 0;
-        while (i < model->stream_count &&
-               (model->streams[i].handle != l->stream || model->streams[i].device != l->device))
-            i++;
-        if (i == model->stream_count)
+        uint64_t key = asim_hash_u64(asim_hash_u64(ASIM_HASH_INIT, l->device), l->stream);
+        uint32_t i;
+        if (!asim_idmap_get(&seen, key, &i))
+            i = model->stream_count;
+        else if (!is_stream(&model->streams[i], l))
+            for (i = 0; i < model->stream_count && !is_stream(&model->streams[i], l);)
+                i++;
+        if (i == model->stream_count) {
             model->streams[model->stream_count++] = (stream){.handle = l->stream, .device = l->device};
+            code = asim_idmap_put(&seen, key, i, err);
+        }
         model->lane_streams[lane] = i;
     }
-    return ASIM_OK;
+    asim_idmap_fini(&seen);
+    return code;
 }
 
 /* Fresh regions lie above everything that the recording names, and at 1 TiB at least. */

@@ -139,14 +139,14 @@ static asim_code adopt_opening(asim_engine *engine, asim_err *err)
     engine->ledger.claiming = true;
     asim_code code = engine->policy->adopt(engine->state, trace, placements, err);
     engine->ledger.claiming = false;
+    if (!code)
+        tell_claimed(engine);
     if (engine->ledger.fault.code || engine->fault.code) {
         const asim_err *fault = engine->fault.code ? &engine->fault : &engine->ledger.fault;
         if (err)
             *err = *fault;
         code = fault->code;
     }
-    if (!code)
-        tell_claimed(engine);
     for (uint32_t s = 0; s < trace->opening_segment_count && !code; s++) {
         const asim_opening_segment *segment = &trace->opening_segments[s];
         uint64_t address = segment->address;

@@ -300,8 +300,8 @@ static inline asim_code do_free(asim_engine *engine, const asim_event *event, as
     books->pending_blocks++;
     bool withheld = follows && !engine->policy->free_done;
     if (UNLIKELY(withheld)) {
-        slot->state = ASIM_SLOT_WITHHELD;
-        return engine->observer_count ? tell_freed(engine, slot, true, err) : ASIM_OK;
+        slot->state = ASIM_SLOT_WITHHELD; /* to the policy, and so to observers, it still lives */
+        return ASIM_OK;
     }
     if (UNLIKELY(!vacate(engine, slot)))
         return fail_event(engine, event, ASIM_E_BUG, err, "the block's region is gone");
@@ -345,17 +345,13 @@ static asim_code do_free_done(asim_engine *engine, const asim_event *event, asim
                                        : engine->policy->free_done(engine->state, block.word);
     if (has_fault(engine))
         return fail_fault(engine, err);
-    if (result == ASIM_FREE_LATER && withheld) { /* it waits for a stream of its own accord */
-        if (block.region != ASIM_NO_INDEX &&
-            !asim_ledger_occupy(&engine->ledger, block.region, block.address, block.size))
-            return fail_event(engine, event, ASIM_E_BUG, err, "the region of a pending block is gone");
-        return ASIM_OK;
-    }
     if (result != ASIM_FREED)
         return fail_event(engine, event, ASIM_E_BUG, err, "the policy did not complete the free");
     engine->books.active -= block.size;
     engine->books.pending_blocks--;
     digest(engine, DIGEST_DONE, block.address, block.size);
+    if (withheld)
+        return tell_freed(engine, &block, false, err);
     for (uint32_t i = 0; i < engine->observer_count; i++) {
         const asim_observer *observer = engine->observers[i].observer;
         asim_code code = observer->completed
@@ -383,9 +379,9 @@ static asim_code do_resize(asim_engine *engine, const asim_event *event, asim_al
     asim_code code = do_alloc(engine, &request, ASIM_NO_ADDRESS, ret_result, ret_placement, err);
     asim_slot fresh = engine->slots[event->id];
     engine->slots[event->id] = old;
+    engine->allocs--;
     if (code || *ret_result == ASIM_REFUSED)
         return code; /* the old block stays as it is */
-    engine->allocs--;
     if (*ret_result == ASIM_PLACED) {
         uint64_t kept = old.requested < event->size ? old.requested : event->size;
         asim_device device = asim_ledger_table(&engine->ledger);
@@ -575,10 +571,11 @@ asim_code asim_engine_step(asim_engine *engine, const asim_event *event, asim_al
     asim_alloc_result result = ASIM_NOTHING;
     asim_placement placement = {.address = ASIM_NO_ADDRESS};
     bool names_string = event->kind == ASIM_EV_SETTINGS || event->kind == ASIM_EV_MARK;
+    bool may_be_all = event->kind == ASIM_EV_TRIM || names_string ||
+                      (event->kind == ASIM_EV_SYNC && event->id == ASIM_SYNC_ALL);
     if (event->kind == ASIM_EV_NONE || event->kind >= ASIM_EV_KINDS ||
-        (event->lane != ASIM_LANE_ALL && event->lane >= engine->trace->lane_count) ||
-        (event->lane == ASIM_LANE_ALL && event->kind != ASIM_EV_TRIM && event->kind != ASIM_EV_SYNC &&
-         !names_string) ||
+        (event->lane >= engine->trace->lane_count && !(event->lane == ASIM_LANE_ALL && may_be_all)) ||
+        (event->kind == ASIM_EV_SYNC && event->id > ASIM_SYNC_ALL) ||
         (names_string && event->id >= engine->trace->string_count))
         return fail_event(engine, event, ASIM_E_INPUT, err, "unknown kind, lane or string");
     engine->books.event = engine->events;

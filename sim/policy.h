@@ -146,7 +146,7 @@ typedef struct asim_policy {
      * that are live or pending. */
     asim_code (*adopt)(asim_policy_state *state, const asim_trace *trace, asim_placement *ret_placements,
                        asim_err *err);
-    asim_free_result (*free_done)(asim_policy_state *state, uint32_t word);
+    asim_free_result (*free_done)(asim_policy_state *state, uint32_t word); /* where free may wait */
     void (*use)(asim_policy_state *state, uint32_t word, unsigned lane);
     asim_code (*sync)(asim_policy_state *state, const asim_event *event, asim_err *err);
     asim_code (*trim)(asim_policy_state *state, const asim_event *event, asim_err *err);

@@ -11,12 +11,14 @@ void asim_referee_init(asim_referee *referee, const asim_hostmem *mem)
 {
     asim_intervals_init(&referee->held, mem);
     asim_intervals_init(&referee->blocks, mem);
+    asim_intervals_init(&referee->returned, mem);
 }
 
 void asim_referee_fini(asim_referee *referee)
 {
     asim_intervals_fini(&referee->held);
     asim_intervals_fini(&referee->blocks);
+    asim_intervals_fini(&referee->returned);
 }
 
 static asim_code referee_init(asim_observer_state *state, const void *config, const asim_hostmem *mem,
@@ -98,12 +100,8 @@ static asim_code referee_completed(asim_observer_state *state, uint64_t address,
 static asim_code give_back(asim_referee *referee, uint64_t start, uint64_t end, uint32_t region,
                            asim_err *err)
 {
-    const asim_interval *block = asim_intervals_find(&referee->blocks, start);
-    if (block && block->start < end)
-        return asim_fail(err, ASIM_E_BUG,
-                         "0x%" PRIx64 " to 0x%" PRIx64
-                         " went back to the device with a block inside, at 0x%" PRIx64,
-                         start, end, block->start);
+    const uint64_t first = start;
+    asim_code code = ASIM_OK;
     if (!is_held(referee, start, end, region))
         return asim_fail(err, ASIM_E_BUG,
                          "0x%" PRIx64 " to 0x%" PRIx64 " went back to the device but was not held", start,
@@ -111,7 +109,6 @@ static asim_code give_back(asim_referee *referee, uint64_t start, uint64_t end, 
     while (start < end) {
         asim_interval held = *asim_intervals_find(&referee->held, start);
         asim_intervals_remove(&referee->held, held.start);
-        asim_code code = ASIM_OK;
         if (held.start < start)
             code = asim_intervals_add(&referee->held, (asim_interval){held.start, start, region}, err);
         if (!code && held.end > end)
@@ -120,7 +117,7 @@ static asim_code give_back(asim_referee *referee, uint64_t start, uint64_t end, 
             return code;
         start = held.end;
     }
-    return ASIM_OK;
+    return asim_intervals_add(&referee->returned, (asim_interval){first, end, region}, err);
 }
 
 static asim_code referee_call(asim_observer_state *state, const asim_driver_call *call, asim_err *err)
@@ -141,6 +138,28 @@ static asim_code referee_call(asim_observer_state *state, const asim_driver_call
     return ASIM_OK;
 }
 
+/* A policy may give a segment back inside the very free that empties it, so this waits for the event's end.
+ */
+static asim_code referee_after(asim_observer_state *state, const asim_event *event, const asim_books *books,
+                               const asim_policy_counters *counters, asim_err *err)
+{
+    asim_referee *referee = state->referee;
+    (void)event;
+    (void)books;
+    (void)counters;
+    while (referee->returned.count) {
+        const asim_interval range = *asim_intervals_find(&referee->returned, 0);
+        const asim_interval *block = asim_intervals_find(&referee->blocks, range.start);
+        if (block && block->start < range.end)
+            return asim_fail(err, ASIM_E_BUG,
+                             "0x%" PRIx64 " to 0x%" PRIx64
+                             " went back to the device with a block inside, at 0x%" PRIx64,
+                             range.start, range.end, block->start);
+        asim_intervals_remove(&referee->returned, range.start);
+    }
+    return ASIM_OK;
+}
+
 const asim_observer asim_referee_observer = {
     .name = "referee",
     .state_size = sizeof(asim_observer_state),
@@ -149,6 +168,7 @@ const asim_observer asim_referee_observer = {
     .freed = referee_freed,
     .completed = referee_completed,
     .call = referee_call,
+    .after = referee_after,
 };
 
 /* --- the policy's walk against what was seen --- */
