@@ -1,0 +1,27 @@
+#include "traces/kinds.h"
+
+const asim_kind_rule asim_kind_rules[ASIM_EV_KINDS] = {
+    [ASIM_EV_ALLOC] = {.lane = ASIM_LANE_ONE, .id = ASIM_ID_NEW, .size = ASIM_SIZE_BYTES},
+    [ASIM_EV_FREE] = {.id = ASIM_ID_LIVE, .flags = ASIM_FREE_PENDING},
+    [ASIM_EV_FREE_DONE] = {.id = ASIM_ID_PENDING},
+    [ASIM_EV_USE] = {.lane = ASIM_LANE_ONE, .id = ASIM_ID_LIVE},
+    [ASIM_EV_RESIZE] = {.id = ASIM_ID_LIVE, .size = ASIM_SIZE_BYTES},
+    [ASIM_EV_ACCESS] = {.lane = ASIM_LANE_ONE, .id = ASIM_ID_LIVE, .size = ASIM_SIZE_BYTES},
+    [ASIM_EV_KERNEL] = {.lane = ASIM_LANE_ONE, .size = ASIM_SIZE_TIME},
+    [ASIM_EV_SYNC] = {.lane = ASIM_LANE_BY_SCOPE, .id = ASIM_ID_NUMBER, .id_max = ASIM_SYNC_ALL},
+    [ASIM_EV_TRIM] = {.lane = ASIM_LANE_ONE_OR_ALL},
+    [ASIM_EV_POOL_RETAIN] = {.lane = ASIM_LANE_POOL},
+    [ASIM_EV_POOL_BEGIN] = {.lane = ASIM_LANE_POOL, .flags = ASIM_POOL_ALL | ASIM_POOL_CAPTURE},
+    [ASIM_EV_POOL_JOIN] = {.lane = ASIM_LANE_POOL},
+    [ASIM_EV_POOL_END] = {.lane = ASIM_LANE_POOL},
+    [ASIM_EV_POOL_RELEASE] = {.lane = ASIM_LANE_POOL},
+    [ASIM_EV_POOL_ENTER] = {.lane = ASIM_LANE_POOL},
+    [ASIM_EV_POOL_LEAVE] = {.lane = ASIM_LANE_ONE},
+    [ASIM_EV_SETTINGS] = {.id = ASIM_ID_STRING},
+    [ASIM_EV_FRACTION] = {.lane = ASIM_LANE_ONE, .size = ASIM_SIZE_FRACTION},
+    [ASIM_EV_STATS_RESET] = {.lane = ASIM_LANE_ONE, .id = ASIM_ID_NUMBER, .id_max = 1},
+    [ASIM_EV_MARK] = {.id = ASIM_ID_STRING,
+                      .size = ASIM_SIZE_NUMBER,
+                      .size_max = ASIM_MARK_OTHER,
+                      .flags = ASIM_MARK_BEGIN | ASIM_MARK_END},
+};
