@@ -1,0 +1,68 @@
+/* policies/free_index.h - an ordered set of free blocks: exact best fit by (size, address).
+ *
+ * Blocks are records in the policy's own growable array of asim_extent, named by 32-bit index; index 0 is "no
+ * block". The set links records that are in it through left and right, so it never allocates and can't fail.
+ *
+ *     size -> bin (16 exact ones up to 8 KiB, then 16 an octave) -> bitmap -> root of a small tree
+ *
+ *     summary 0010...            one bit for each word of bits that is not zero
+ *     bits    ..01001000..       one bit for each bin that is not empty
+ *     roots   [ 0 ][ 7 ][ 0 ][ 0 ][ 3 ]
+ *                    |               \_ treap ordered by (size, address); larger priority on top
+ *
+ * Bins ascend with size, so the first block that is large enough is in the request's own bin, or else the
+ * least of the next bin that holds any. Priorities are a bijective hash of the index (Seidel and Aragon,
+ * Algorithmica 16, 1996): the shape of a tree depends on its members alone. Cost: a few dozen instructions
+ * while bins hold a few blocks each, expected O(log n) for n blocks in one bin.
+ */
+#ifndef ASIM_POLICIES_FREE_INDEX_H
+#define ASIM_POLICIES_FREE_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct asim_extent {
+    uint64_t address;
+    uint64_t size;        /* bytes, below 2^61 */
+    uint32_t left, right; /* owned by the free index while the block is in it */
+    uint32_t prev, next;  /* neighbours in address order; the policy's own */
+} asim_extent;
+
+_Static_assert(sizeof(asim_extent) == 32, "two records share a cache line");
+
+enum {
+    ASIM_FREE_BINS = 832,
+    ASIM_FREE_WORDS = ASIM_FREE_BINS / 64,
+};
+
+typedef struct asim_free_index { /* zeroed: empty */
+    uint64_t summary;
+    uint64_t bits[ASIM_FREE_WORDS];
+    uint32_t roots[ASIM_FREE_BINS];
+    uint32_t count;
+} asim_free_index;
+
+/* The block must not be in the set, and its size and address may not change while it is. */
+void asim_free_insert(asim_free_index *index, asim_extent *extents, uint32_t block);
+
+/* The block must be in the set. */
+void asim_free_remove(asim_free_index *index, asim_extent *extents, uint32_t block);
+
+/* The first block of at least size bytes in (size, address) order, or 0. *steps grows by the blocks looked
+ * at. */
+uint32_t asim_free_find(const asim_free_index *index, const asim_extent *extents, uint64_t size,
+                        uint64_t *steps);
+
+/* The last block of fewer than size bytes, or 0. */
+uint32_t asim_free_below(const asim_free_index *index, const asim_extent *extents, uint64_t size);
+
+/* Ends and neighbours in (size, address) order, or 0. The block given must be in the set. */
+uint32_t asim_free_first(const asim_free_index *index, const asim_extent *extents);
+uint32_t asim_free_last(const asim_free_index *index, const asim_extent *extents);
+uint32_t asim_free_next(const asim_free_index *index, const asim_extent *extents, uint32_t block);
+uint32_t asim_free_prev(const asim_free_index *index, const asim_extent *extents, uint32_t block);
+
+/* Walks the whole set and verifies order, priorities, bins, bitmaps and count. */
+bool asim_free_check(const asim_free_index *index, const asim_extent *extents);
+
+#endif

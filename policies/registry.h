@@ -1,0 +1,17 @@
+/* policies/registry.h - every policy, in the order of every report. Adding one is a line in registry.c. */
+#ifndef ASIM_POLICIES_REGISTRY_H
+#define ASIM_POLICIES_REGISTRY_H
+
+#include "sim/policy.h"
+
+/* NULL-ended. */
+extern const asim_policy *const asim_policies[];
+
+/* By name, exactly as typed; NULL where there is none. */
+const asim_policy *asim_policy_find(const char *name);
+
+extern const asim_policy asim_policy_null;
+extern const asim_policy asim_policy_skeleton;
+extern const asim_policy asim_policy_torchcache;
+
+#endif

@@ -1,0 +1,410 @@
+/* torchcache - the CUDA caching allocator of PyTorch ("native" backend), to the byte.
+ *
+ * What it models: every placement, segment, retry, failure and statistic of PyTorch's allocator, for the
+ * release that the parameter torch names. Written from a behaviour specification whose rules are cited as
+ * (R62); the specification was checked against recorded operations of the genuine allocator, release 2.6.0.
+ *
+ * How it works. Requests are rounded to 512 bytes. Up to 1 MiB they are served from the small pool, whose
+ * segments have 2 MiB; larger ones from the large pool, whose segments have 20 MiB or, from 10 MiB on, the
+ * request's own size in steps of 2 MiB. Free blocks are kept by stream and never leave it.
+ *
+ *     request   round -> search: best fit on exactly this stream
+ *                   miss -> collect garbage -> new segment -> release what fits -> release all, new segment
+ *                   hit, or new segment -> split off the rest if it is worth it -> hand out
+ *
+ *     split     [              free                ]      small pool: a rest of 512 bytes or more
+ *               [ handed out ][        free        ]      large pool: a rest of more than 1 MiB
+ *
+ *     merge     [ free ][ freed ][ free ][ live ]   ->   [         free         ][ live ]
+ *
+ *     free      used by other streams: an event a stream; looked at when the next request begins
+ *
+ * Ties: the free set is ordered by (stream handle, size, address), and the first sufficient block is taken;
+ * releases walk that order. Event queues are visited by ascending (device, stream), private pools by
+ * ascending id.
+ *
+ * Cost: O(1) for the usual request and free, O(log n) when n free blocks have nearly the same size; releases
+ * and garbage collection are linear in the free blocks.
+ *
+ * This file is the table and the course of a request (section 8). The parts: _round sizes, _conf options,
+ * _search the free-block search, _blocks split and merge, _obtain segments and releases, _expandable ranges,
+ * _events other streams, _pools private pools, _adopt opening states, _stats, _walk and _check.
+ */
+#include "policies/torchcache_state.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+typedef struct torchcache_params {
+    int release;
+    uint64_t max_split_size;
+    uint64_t max_non_split_rounding;
+    double garbage_collection_threshold;
+    char roundup_power2_divisions[ASIM_PARAM_TEXT_MAX];
+    bool expandable_segments;
+    double fraction;
+    char conf[ASIM_PARAM_TEXT_MAX];
+} torchcache_params;
+
+#define PARAM(field) offsetof(torchcache_params, field)
+
+static const asim_param params[] = {
+    {.name = "torch",
+     .type = ASIM_PARAM_CHOICE,
+     .offset = PARAM(release),
+     .default_text = "2.6",
+     .choices = asim_tc_release_names,
+     .help = "the PyTorch release whose rules are followed"},
+    {.name = "max_split_size_mb",
+     .type = ASIM_PARAM_MIB,
+     .offset = PARAM(max_split_size),
+     .default_text = "none",
+     .min = 1 * MIB,
+     .max = UINT64_MAX / MIB * MIB,
+     .none_allowed = true,
+     .help = "blocks of this size and more are not split; above 20 in release 2.6"},
+    {.name = "max_non_split_rounding_mb",
+     .type = ASIM_PARAM_MIB,
+     .offset = PARAM(max_non_split_rounding),
+     .default_text = "20",
+     .min = 1 * MIB,
+     .max = UINT64_MAX / MIB * MIB,
+     .help = "an unsplit block may be this much larger than its request; above 20, or left at 20"},
+    {.name = "garbage_collection_threshold",
+     .type = ASIM_PARAM_REAL,
+     .offset = PARAM(garbage_collection_threshold),
+     .default_text = "0",
+     .real_min = 0,
+     .real_max = 1,
+     .help = "share of the memory limit above which old free segments go; 0: off; needs fraction"},
+    {.name = "roundup_power2_divisions",
+     .type = ASIM_PARAM_TEXT,
+     .offset = PARAM(roundup_power2_divisions),
+     .default_text = "",
+     .help = "a power of two, or a list [256:1,512:2,>:4]; empty: off"},
+    {.name = "expandable_segments",
+     .type = ASIM_PARAM_BOOL,
+     .offset = PARAM(expandable_segments),
+     .default_text = "false",
+     .help = "grow segments by mapping pages"},
+    {.name = "fraction",
+     .type = ASIM_PARAM_REAL,
+     .offset = PARAM(fraction),
+     .default_text = "-1",
+     .real_min = -1,
+     .real_max = 1,
+     .help = "share of the device that may be reserved (set_per_process_memory_fraction); -1: no limit"},
+    {.name = "conf",
+     .type = ASIM_PARAM_TEXT,
+     .offset = PARAM(conf),
+     .default_text = "",
+     .help = "the whole PYTORCH_CUDA_ALLOC_CONF string, in [] where it holds commas; overrides the others"},
+};
+
+bool asim_tc_fail(asim_tc_state *state, asim_code code, const char *format, ...)
+{
+    if (state->broken)
+        return false;
+    state->broken = true;
+    va_list args;
+    va_start(args, format);
+    char text[ASIM_ERR_MESSAGE_MAX];
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    asim_fail(&state->fault, code, "%s", text);
+    return false;
+}
+
+bool asim_tc_fail_driver(asim_tc_state *state, const char *operation)
+{
+    return asim_tc_fail(state, ASIM_E_BUG, "the device's %s operation failed for another reason than memory",
+                        operation);
+}
+
+static asim_code fault_of(const asim_tc_state *state, asim_err *err)
+{
+    return asim_fail(err, state->fault.code, "%s", state->fault.message);
+}
+
+/* R114: a limit is set even for 1. */
+static void set_limit(asim_tc_state *state, unsigned device, double fraction)
+{
+    uint64_t free_bytes, total;
+    state->driver.ops->memory(state->driver.ctx, device, &free_bytes, &total);
+    state->devices[device].limit = (uint64_t)(fraction * (double)total);
+}
+
+static asim_code read_options(asim_tc_state *state, const torchcache_params *given, asim_err *err)
+{
+    const asim_tc_release *release = state->release;
+    asim_tc_options *options = &state->options;
+    asim_code code = ASIM_OK;
+    asim_tc_options_default(release, options);
+    if (given->max_split_size != ASIM_PARAM_NONE &&
+        (code = asim_tc_check_split_limit(release, "max_split_size_mb", given->max_split_size, err)))
+        return code;
+    options->max_split = given->max_split_size;
+    if (given->max_non_split_rounding != options->max_rounding) {
+        if (!release->non_split_rounding)
+            return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no max_non_split_rounding_mb", release->name);
+        if ((code = asim_tc_check_split_limit(release, "max_non_split_rounding_mb",
+                                              given->max_non_split_rounding, err)))
+            return code;
+        options->max_rounding = given->max_non_split_rounding;
+    }
+    if (given->garbage_collection_threshold >= 1)
+        return asim_fail(err, ASIM_E_USAGE, "garbage_collection_threshold: must be below 1");
+    options->gc_threshold = given->garbage_collection_threshold;
+    if (given->roundup_power2_divisions[0] &&
+        (code = asim_tc_divisions_parse(release, given->roundup_power2_divisions, &options->rounding, err)))
+        return code;
+    if (given->expandable_segments && !release->expandable)
+        return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no expandable_segments", release->name);
+    options->expandable = given->expandable_segments;
+
+    char text[ASIM_PARAM_TEXT_MAX];
+    size_t length = strlen(given->conf);
+    bool wrapped = length > 1 && given->conf[0] == '[' && given->conf[length - 1] == ']';
+    memcpy(text, given->conf + wrapped, length - 2 * wrapped);
+    text[length - 2 * wrapped] = 0;
+    if (length && (code = asim_tc_options_apply(release, text, options, err)))
+        asim_err_context(err, "conf");
+    return code;
+}
+
+static asim_code torchcache_init(asim_policy_state *state, const asim_policy_env *env, const void *block,
+                                 asim_err *err)
+{
+    const torchcache_params *given = block;
+    state->release = &asim_tc_releases[given->release];
+    state->mem = env->memory;
+    state->listener = env->listener;
+    state->counters = env->counters;
+    state->lane_table = env->lanes;
+    state->driver = env->device;
+    asim_code code = read_options(state, given, err);
+    if (!code)
+        code = asim_tc_tables_init(state, env, err);
+    if (code)
+        return code;
+    for (unsigned i = 0; i < state->device_count; i++) {
+        state->devices[i].stats.max_split_size = (int64_t)state->options.max_split;
+        if (given->fraction >= 0)
+            set_limit(state, i, given->fraction);
+    }
+    return ASIM_OK;
+}
+
+/* The shelf a request is served from; NULL: broken. */
+static asim_tc_shelf *shelf_for(asim_tc_state *state, asim_tc_lane *lane, bool large)
+{
+    if (lane->group->pool)
+        asim_tc_group_ensure(lane->group);
+    else if (asim_tc_capturing(lane->device)) {
+        asim_tc_group *group = asim_tc_route(state, lane);
+        if (group != lane->group)
+            return asim_tc_shelf_of(state, group, lane->stream, large);
+    }
+    lane->shelves[large] = asim_tc_shelf_of(state, lane->group, lane->stream, large);
+    return lane->shelves[large];
+}
+
+/* R40, steps 4 to 10: the search found nothing. *ret_block 0: refused. */
+static bool obtain_memory(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, uint32_t *ret_block)
+{
+    asim_tc_device *device = &state->devices[shelf->device];
+    *ret_block = 0;
+    if (device->limit != ASIM_TC_UNLIMITED && state->options.gc_threshold > 0 &&
+        !asim_tc_collect_garbage(state, device))
+        return false;
+    if (!asim_tc_obtain(state, shelf, rounded, false, ret_block))
+        return false;
+    if (*ret_block)
+        return true;
+    bool released;
+    if (!asim_tc_release_available(state, shelf, rounded, &released))
+        return false;
+    if (released && !asim_tc_obtain(state, shelf, rounded, false, ret_block))
+        return false;
+    if (*ret_block || asim_tc_capturing(device))
+        return true;
+    return asim_tc_release_all(state, shelf->device, 0) &&
+           asim_tc_obtain(state, shelf, rounded, true, ret_block);
+}
+
+/* R44. */
+static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t rounded)
+{
+    uint64_t free_bytes, total;
+    state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
+    state->devices[shelf->device].stats.num_ooms++;
+    asim_tc_settle(state);
+    state->listener->refusal(state->listener->ctx, shelf->device, rounded, asim_tc_segment_size(rounded),
+                             free_bytes);
+    return ASIM_REFUSED;
+}
+
+static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_event *event,
+                                          asim_placement *ret_placement)
+{
+    asim_tc_lane *lane = &state->lanes[event->lane];
+    const uint64_t size = event->size;
+    if (size == 0)
+        return ASIM_NOTHING;
+    if (size >= ASIM_TC_HARD_LIMIT) /* R24: refused before the allocator hears of it */
+        return ASIM_REFUSED;
+    const uint64_t rounded = asim_tc_round(&state->options.rounding, size);
+    const bool large = asim_tc_is_large(rounded);
+    asim_tc_shelf *shelf = lane->shelves[large];
+    if (lane->device->attention > 0) {
+        if (asim_tc_capturing(lane->device))
+            shelf = NULL;
+        else if (!asim_tc_process_events(state, lane->device))
+            return ASIM_BROKEN;
+    }
+    if (!shelf && !(shelf = shelf_for(state, lane, large)))
+        return ASIM_BROKEN;
+
+    uint32_t block = asim_tc_search(state, shelf, rounded);
+    if (!block) {
+        if (!obtain_memory(state, shelf, rounded, &block))
+            return ASIM_BROKEN;
+        if (!block)
+            return refuse(state, shelf, rounded);
+    }
+    block = asim_tc_hand_out(state, shelf, block, rounded, size);
+    if (!block || state->broken)
+        return ASIM_BROKEN;
+    asim_tc_settle(state);
+    *ret_placement = (asim_placement){
+        .address = state->extents[block].address,
+        .size = state->extents[block].size,
+        .rounded = rounded,
+        .region = state->segments[state->blocks[block].segment].region,
+        .word = block,
+    };
+    return ASIM_PLACED;
+}
+
+/* R66. */
+static asim_free_result torchcache_free(asim_policy_state *state, uint32_t block, bool completion_follows)
+{
+    const asim_tc_shelf *shelf = asim_tc_shelf_of_block(state, block);
+    asim_tc_stats *stats = &state->devices[shelf->device].stats;
+    const uint64_t size = state->extents[block].size;
+    asim_tc_down(stats, ASIM_TC_ALLOCATION, shelf->large, 1);
+    asim_tc_down(stats, ASIM_TC_ALLOCATED_BYTES, shelf->large, size);
+    if (size >= state->options.max_split)
+        asim_tc_counter_down(&stats->oversize_allocations, 1);
+    if (!completion_follows && !state->blocks[block].uses) {
+        asim_tc_complete(state, block);
+        asim_tc_settle(state);
+        return ASIM_FREED;
+    }
+    state->blocks[block].state = ASIM_TC_PENDING;
+    if (completion_follows)
+        asim_tc_uses_clear(state, block);
+    else if (!asim_tc_free_used(state, block))
+        return ASIM_FREE_BROKEN;
+    return ASIM_FREE_LATER;
+}
+
+static asim_free_result torchcache_free_done(asim_policy_state *state, uint32_t block)
+{
+    if (state->blocks[block].state != ASIM_TC_PENDING || state->blocks[block].events ||
+        state->blocks[block].uses) {
+        asim_tc_fail(state, ASIM_E_BUG, "block %u can't complete: its free is not pending on the recording",
+                     block);
+        return ASIM_FREE_BROKEN;
+    }
+    asim_tc_complete(state, block);
+    asim_tc_settle(state);
+    return ASIM_FREED;
+}
+
+static void torchcache_use(asim_policy_state *state, uint32_t block, unsigned lane)
+{
+    asim_tc_use_add(state, block, lane); /* a failure is kept and reported by the next operation */
+}
+
+/* R61. */
+static asim_code torchcache_trim(asim_policy_state *state, const asim_event *event, asim_err *err)
+{
+    for (unsigned i = 0; i < state->device_count; i++) {
+        const asim_tc_device *device = &state->devices[i];
+        uint16_t pool = device->active_count ? device->active[device->active_count - 1] : 0;
+        if (event->lane != ASIM_LANE_ALL) {
+            if (state->lane_table[event->lane].device != i)
+                continue;
+            if (state->lane_table[event->lane].pool)
+                pool = state->lane_table[event->lane].pool;
+        }
+        if (!asim_tc_release_all(state, i, pool))
+            return fault_of(state, err);
+    }
+    asim_tc_settle(state);
+    return state->broken ? fault_of(state, err) : ASIM_OK;
+}
+
+/* R10. */
+static asim_code torchcache_settings(asim_policy_state *state, const char *text, asim_err *err)
+{
+    return asim_tc_options_replace(state->release, text, &state->options, err);
+}
+
+static asim_code torchcache_fraction(asim_policy_state *state, unsigned device, double fraction,
+                                     asim_err *err)
+{
+    if (!(fraction >= 0 && fraction <= 1))
+        return asim_fail(err, ASIM_E_INPUT, "a memory fraction of %g; it must be 0 to 1", fraction);
+    set_limit(state, device, fraction);
+    return ASIM_OK;
+}
+
+static void torchcache_reset_stats(asim_policy_state *state, unsigned device, bool peaks)
+{
+    if (peaks)
+        asim_tc_stats_reset_peaks(&state->devices[device].stats);
+    else
+        asim_tc_stats_reset_totals(&state->devices[device].stats);
+}
+
+static void torchcache_report(const asim_policy_state *state, unsigned device,
+                              void (*emit)(void *ctx, const char *name, int64_t value), void *ctx)
+{
+    asim_tc_stats_report(&state->devices[device].stats, state->release, emit, ctx);
+}
+
+static void torchcache_fini(asim_policy_state *state)
+{
+    asim_tc_tables_fini(state);
+}
+
+const asim_policy asim_policy_torchcache = {
+    .version = ASIM_POLICY_VERSION,
+    .flags = ASIM_POLICY_MODELS_TORCH,
+    .name = "torchcache",
+    .summary = "PyTorch's CUDA caching allocator, to the byte",
+    .source = "PyTorch, backend native; releases: see the parameter torch",
+    .state_size = sizeof(asim_policy_state),
+    .params = {params, sizeof params / sizeof params[0], sizeof(torchcache_params)},
+    .init = torchcache_init,
+    .alloc = torchcache_alloc,
+    .free = torchcache_free,
+    .check = asim_tc_check,
+    .walk = asim_tc_walk,
+    .fini = torchcache_fini,
+    .adopt = asim_tc_adopt,
+    .free_done = torchcache_free_done,
+    .use = torchcache_use,
+    .trim = torchcache_trim,
+    .pool = asim_tc_pool_event,
+    .settings = torchcache_settings,
+    .fraction = torchcache_fraction,
+    .reset_stats = torchcache_reset_stats,
+    .report = torchcache_report,
+};

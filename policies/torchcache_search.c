@@ -1,0 +1,63 @@
+/* The search for a free block: best fit by (size, address) on exactly the request's stream (R37).
+ */
+#include "policies/torchcache_state.h"
+
+/* How large a block of an expandable segment is or could grow; of a plain one, its size. */
+static uint64_t room(const asim_tc_state *state, uint32_t block)
+{
+    uint64_t size = state->extents[block].size;
+    uint32_t next = state->extents[block].next;
+    if (state->blocks[block].expandable && state->blocks[next].state == ASIM_TC_UNMAPPED)
+        size += state->extents[next].size;
+    return size;
+}
+
+/* R37 step 3: of the sufficient blocks from found on, the first whose successor has no less room. */
+static uint32_t least_room(const asim_tc_state *state, const asim_tc_shelf *shelf, uint32_t found,
+                           uint64_t *steps)
+{
+    while (state->blocks[found].expandable) {
+        uint32_t next = asim_free_next(&shelf->free, state->extents, found);
+        ++*steps;
+        if (!next || room(state, next) >= room(state, found))
+            break;
+        found = next;
+    }
+    return found;
+}
+
+static uint32_t next_plain(const asim_tc_state *state, const asim_tc_shelf *shelf, uint32_t found,
+                           uint64_t *steps)
+{
+    while (found && state->blocks[found].expandable) {
+        found = asim_free_next(&shelf->free, state->extents, found);
+        ++*steps;
+    }
+    return found;
+}
+
+uint32_t asim_tc_search(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded)
+{
+    const asim_tc_options *options = &state->options;
+    uint64_t *steps = &state->counters->search_steps;
+    if (options->gc_threshold > 0 && state->devices[shelf->device].limit != ASIM_TC_UNLIMITED)
+        shelf->group->pools[shelf->large].searches++;
+    uint32_t found = asim_free_find(&shelf->free, state->extents, rounded, steps);
+    if (!found)
+        return 0;
+    if (state->blocks[found].expandable) {
+        found = options->expandable ? least_room(state, shelf, found, steps)
+                                    : next_plain(state, shelf, found, steps);
+        if (!found)
+            return 0;
+    }
+    uint64_t size = state->extents[found].size;
+    if (rounded < options->max_split) {
+        if (size >= options->max_split)
+            return 0;
+    } else if (size - rounded >= options->max_rounding) {
+        return 0;
+    }
+    asim_tc_free_take(state, shelf, found);
+    return found;
+}
