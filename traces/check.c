@@ -98,7 +98,7 @@ static asim_code check_block(asim_checker *checker, const asim_trace *trace, con
 {
     if (block->size == 0 || block->size > ASIM_SIZE_LIMIT)
         return asim_fail(err, ASIM_E_INPUT, "a size of %" PRIu64 " bytes is not possible", block->size);
-    if (block->requested > block->size)
+    if (block->state != ASIM_BLOCK_FREE && block->requested > block->size) /* stale in free blocks (R2) */
         return asim_fail(err, ASIM_E_INPUT, "%" PRIu64 " bytes requested of a block of %" PRIu64,
                          block->requested, block->size);
     if (block->stack != ASIM_NO_INDEX && block->stack >= trace->stack_count)
