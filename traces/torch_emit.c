@@ -563,7 +563,6 @@ static asim_code one_mark(emitter *m, const asim_torch_annotation *a)
 {
     asim_sink_event out = {.recorded_address = ASIM_NO_ADDRESS, .stack = ASIM_NO_INDEX};
     out.event.kind = ASIM_EV_MARK;
-    out.event.lane = ASIM_LANE_ALL;
     out.event.flags = a->stage == ASIM_TORCH_START ? ASIM_MARK_BEGIN
                       : a->stage == ASIM_TORCH_END ? ASIM_MARK_END
                                                    : 0;

@@ -172,7 +172,7 @@ static asim_code final_blocks(walk *w, const asim_torch_segment *s)
     uint64_t at = s->address;
     for (uint32_t i = 0; i < s->block_count; i++) {
         const asim_torch_block *b = &w->r->blocks[s->first_block + i];
-        if (b->address != ASIM_NO_ADDRESS && b->address != at) {
+        if (b->size == 0 || (b->address != ASIM_NO_ADDRESS && b->address != at)) {
             asim_torch_contradict(d, "the blocks of the segment at 0x%" PRIx64 " leave a gap or overlap",
                                   s->address);
             return ASIM_OK;
