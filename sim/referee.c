@@ -11,14 +11,14 @@ void asim_referee_init(asim_referee *referee, const asim_hostmem *mem)
 {
     asim_intervals_init(&referee->held, mem);
     asim_intervals_init(&referee->blocks, mem);
-    asim_intervals_init(&referee->returned, mem);
+    asim_intervals_init(&referee->leaving, mem);
 }
 
 void asim_referee_fini(asim_referee *referee)
 {
     asim_intervals_fini(&referee->held);
     asim_intervals_fini(&referee->blocks);
-    asim_intervals_fini(&referee->returned);
+    asim_intervals_fini(&referee->leaving);
 }
 
 static asim_code referee_init(asim_observer_state *state, const void *config, const asim_hostmem *mem,
@@ -96,12 +96,32 @@ static asim_code referee_completed(asim_observer_state *state, uint64_t address,
     return take_block(state->referee, address, size, 1, "a completed free", err);
 }
 
+/* Remembers the blocks in memory that goes back: a policy may give a segment back inside the very free that
+ * empties it, so they may still be here, but not at the event's end. */
+static asim_code note_blocks(asim_referee *referee, uint64_t start, uint64_t end, asim_err *err)
+{
+    while (start < end) {
+        const asim_interval *block = asim_intervals_find(&referee->blocks, start);
+        if (!block || block->start >= end)
+            break;
+        const asim_interval *noted = asim_intervals_find(&referee->leaving, block->start);
+        if (!noted || noted->start > block->start) {
+            asim_code code = asim_intervals_add(&referee->leaving, *block, err);
+            if (code)
+                return code;
+        }
+        start = block->end;
+    }
+    return ASIM_OK;
+}
+
 /* Takes [start, end) out of what is held; it may be part of several intervals of one region. */
 static asim_code give_back(asim_referee *referee, uint64_t start, uint64_t end, uint32_t region,
                            asim_err *err)
 {
-    const uint64_t first = start;
-    asim_code code = ASIM_OK;
+    asim_code code = note_blocks(referee, start, end, err);
+    if (code)
+        return code;
     if (!is_held(referee, start, end, region))
         return asim_fail(err, ASIM_E_BUG,
                          "0x%" PRIx64 " to 0x%" PRIx64 " went back to the device but was not held", start,
@@ -117,7 +137,7 @@ static asim_code give_back(asim_referee *referee, uint64_t start, uint64_t end, 
             return code;
         start = held.end;
     }
-    return asim_intervals_add(&referee->returned, (asim_interval){first, end, region}, err);
+    return ASIM_OK;
 }
 
 static asim_code referee_call(asim_observer_state *state, const asim_driver_call *call, asim_err *err)
@@ -138,8 +158,6 @@ static asim_code referee_call(asim_observer_state *state, const asim_driver_call
     return ASIM_OK;
 }
 
-/* A policy may give a segment back inside the very free that empties it, so this waits for the event's end.
- */
 static asim_code referee_after(asim_observer_state *state, const asim_event *event, const asim_books *books,
                                const asim_policy_counters *counters, asim_err *err)
 {
@@ -147,15 +165,13 @@ static asim_code referee_after(asim_observer_state *state, const asim_event *eve
     (void)event;
     (void)books;
     (void)counters;
-    while (referee->returned.count) {
-        const asim_interval range = *asim_intervals_find(&referee->returned, 0);
-        const asim_interval *block = asim_intervals_find(&referee->blocks, range.start);
-        if (block && block->start < range.end)
+    while (referee->leaving.count) {
+        const asim_interval left = *asim_intervals_find(&referee->leaving, 0);
+        const asim_interval *block = asim_intervals_find(&referee->blocks, left.start);
+        if (block && block->start < left.end)
             return asim_fail(err, ASIM_E_BUG,
-                             "0x%" PRIx64 " to 0x%" PRIx64
-                             " went back to the device with a block inside, at 0x%" PRIx64,
-                             range.start, range.end, block->start);
-        asim_intervals_remove(&referee->returned, range.start);
+                             "memory went back to the device with a block inside, at 0x%" PRIx64, left.start);
+        asim_intervals_remove(&referee->leaving, left.start);
     }
     return ASIM_OK;
 }

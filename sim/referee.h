@@ -12,9 +12,9 @@
 #include "sim/observer.h"
 
 typedef struct asim_referee {
-    asim_intervals held;     /* memory held from the device; value: region */
-    asim_intervals blocks;   /* value: 0 live, 1 pending */
-    asim_intervals returned; /* given back during this event: no block may be left there when it ends */
+    asim_intervals held;    /* memory held from the device; value: region */
+    asim_intervals blocks;  /* value: 0 live, 1 pending */
+    asim_intervals leaving; /* blocks whose memory went back during this event: gone when it ends */
 } asim_referee;
 
 extern const asim_observer asim_referee_observer; /* its config: an asim_referee, initialised */
