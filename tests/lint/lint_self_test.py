@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that every check of this folder can fail: each is run on small bad trees.
 
-usage: self_test.py CC
+usage: lint_self_test.py CC
 """
 import os
 import subprocess

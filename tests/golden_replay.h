@@ -1,0 +1,24 @@
+/* tests/golden_replay.h - one golden case through the engine, as a user's trace goes through it.
+ *
+ * The engine is stepped with the events that the operations stand for; an observer collects what happened
+ * during each. What came out is written as the file writes it and compared line by line.
+ */
+#ifndef ASIM_TESTS_GOLDEN_REPLAY_H
+#define ASIM_TESTS_GOLDEN_REPLAY_H
+
+#include "sim/engine.h"
+#include "tests/golden_case.h"
+
+typedef struct golden_options {
+    const asim_policy *policy;
+    const char *release; /* of PyTorch, "2.6"; NULL: the one whose format the case has */
+    asim_check check;
+} golden_options;
+
+/* Replays the case up to its end or the first difference. *ret_equal tells which; a difference is appended to
+ * *difference in full. An error that the engine returns is a difference too; the code returned is ASIM_OK
+ * but for options that the policy refuses (ASIM_E_USAGE) and host memory that ran out. */
+asim_code golden_replay(const golden_case *c, const golden_options *options, bool *ret_equal,
+                        golden_text *difference, asim_err *err);
+
+#endif
