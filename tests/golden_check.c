@@ -19,15 +19,15 @@ static const char usage[] =
     "  --table          a table of the files instead of a line each\n"
     "Example: golden_check --cases '^edges-00' tests/golden/torchcache/edges.txt.zst\n";
 
-typedef struct tally {
+typedef struct file_tally {
     uint64_t cases, equal, ops;
-} tally;
+} file_tally;
 
-typedef struct settings {
+typedef struct run_settings {
     golden_options options;
     regex_t cases;
     bool has_cases, table;
-} settings;
+} run_settings;
 
 static void family_of(const char *path, char *ret_name, size_t size)
 {
@@ -38,8 +38,8 @@ static void family_of(const char *path, char *ret_name, size_t size)
         *dot = 0;
 }
 
-static asim_code check_file(const char *path, const settings *settings, tally *tally, golden_text *difference,
-                            asim_err *err)
+static asim_code check_file(const char *path, const run_settings *settings, file_tally *tally,
+                            golden_text *difference, asim_err *err)
 {
     golden_reader *reader;
     const golden_case *c;
@@ -65,7 +65,7 @@ static asim_code check_file(const char *path, const settings *settings, tally *t
     return code;
 }
 
-static void print_tally(const settings *settings, const char *family, const tally *tally)
+static void print_tally(const run_settings *settings, const char *family, const file_tally *tally)
 {
     const unsigned long long cases = tally->cases, equal = tally->equal, ops = tally->ops;
     if (settings->table)
@@ -74,15 +74,15 @@ static void print_tally(const settings *settings, const char *family, const tall
         printf("%s: %llu of %llu cases equal, %llu operations\n", family, equal, cases, ops);
 }
 
-static int run(char **paths, int count, const settings *settings)
+static int run(char **paths, int count, const run_settings *settings)
 {
     int status = 0;
-    tally total = {0};
+    file_tally total = {0};
     if (settings->table)
         printf("%-14s %6s %6s %10s\n", "family", "cases", "equal", "operations");
     for (int i = 0; i < count; i++) {
         asim_err err = ASIM_ERR_INIT;
-        tally tally = {0};
+        file_tally tally = {0};
         golden_text difference = {0};
         char family[64];
         asim_code code = check_file(paths[i], settings, &tally, &difference, &err);
@@ -128,7 +128,7 @@ static int check_level(const char *text, asim_check *ret_check)
     return complain("--check wants off, placements or full, not ", text);
 }
 
-static int parse_option(const char *name, const char *value, settings *settings)
+static int parse_option(const char *name, const char *value, run_settings *settings)
 {
     if (!strcmp(name, "--policy")) {
         settings->options.policy = asim_policy_find(value);
@@ -148,7 +148,7 @@ static int parse_option(const char *name, const char *value, settings *settings)
 
 int main(int argc, char **argv)
 {
-    settings settings = {.options = {asim_policy_find("torchcache"), NULL, ASIM_CHECK_PLACEMENTS}};
+    run_settings settings = {.options = {asim_policy_find("torchcache"), NULL, ASIM_CHECK_PLACEMENTS}};
     int i = 1, status = 0;
     for (; i < argc && argv[i][0] == '-' && !status; i++) {
         static const char *const with_value[] = {"--policy", "--torch", "--cases", "--check"};
