@@ -2,6 +2,7 @@
 #include "policies/torchcache_state.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 typedef struct tally { /* of one device, [0] small, [1] large */
     uint64_t live[2], live_bytes[2], active[2], active_bytes[2], requested[2];
@@ -128,7 +129,8 @@ asim_code asim_tc_check(const asim_tc_state *state, asim_err *err)
     uint64_t free_blocks = 0, unmapped_blocks = 0, largest = 0;
     for (unsigned i = 0; i < state->device_count; i++) {
         const asim_tc_device *device = &state->devices[i];
-        tally sum = {{0}};
+        tally sum;
+        memset(&sum, 0, sizeof sum);
         for (size_t j = 0; j < device->order_count; j++) {
             uint32_t segment = device->order[j];
             const asim_tc_segment *home = &state->segments[segment];

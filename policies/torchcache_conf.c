@@ -196,44 +196,82 @@ static asim_code parse_threshold(reader *in, double *ret_threshold)
     return advance(in);
 }
 
-/* Options of 2.6 that change nothing here: checked as far as their kind goes. */
-static asim_code parse_inert(reader *in, const char *key)
+/* Options that change nothing here: checked as far as their kind goes. */
+static asim_code parse_backend(reader *in)
 {
-    bool flag;
-    int number = 0;
-    if (strcmp(key, "backend") == 0) {
-        if (strcmp(in->token, "native") != 0)
-            return asim_fail(in->err, ASIM_E_USAGE, "backend: only native is simulated, not '%s'", in->token);
-        return advance(in);
-    }
-    if (strcmp(key, "pinned_num_register_threads") == 0) {
-        asim_code code = parse_int(in, key, &number);
-        if (!code && (number < 0 || !is_power_of_two((uint64_t)number) || number > 128))
-            return asim_fail(in->err, ASIM_E_USAGE, "%s: %d is not a power of two up to 128", key, number);
-        return code;
-    }
-    return parse_bool(in, key, &flag);
+    if (strcmp(in->token, "native") != 0)
+        return asim_fail(in->err, ASIM_E_USAGE, "backend: only native is simulated, not '%s'", in->token);
+    return advance(in);
 }
 
-static asim_code parse_option(reader *in, const char *key, asim_tc_options *options)
+static asim_code parse_threads(reader *in, const char *key)
 {
-    static const char *const inert[] = {"backend", "release_lock_on_cudamalloc",
-                                        "pinned_use_cuda_host_register", "pinned_num_register_threads"};
-    const asim_tc_release *release = in->release;
-    if (strcmp(key, "max_split_size_mb") == 0)
+    int number = 0;
+    asim_code code = parse_int(in, key, &number);
+    if (!code && (number < 0 || !is_power_of_two((uint64_t)number) || number > 128))
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: %d is not a power of two up to 128", key, number);
+    return code;
+}
+
+typedef enum option {
+    MAX_SPLIT,
+    MAX_ROUNDING,
+    GC_THRESHOLD,
+    DIVISIONS,
+    EXPANDABLE,
+    BACKEND,
+    THREADS,
+    INERT_SWITCH,
+    OPTIONS
+} option;
+
+static option option_of(const asim_tc_release *release, const char *key)
+{
+    static const struct {
+        const char *key;
+        option option;
+    } known[] = {
+        {"max_split_size_mb", MAX_SPLIT},
+        {"max_non_split_rounding_mb", MAX_ROUNDING},
+        {"garbage_collection_threshold", GC_THRESHOLD},
+        {"roundup_power2_divisions", DIVISIONS},
+        {"expandable_segments", EXPANDABLE},
+        {"backend", BACKEND},
+        {"pinned_num_register_threads", THREADS},
+        {"pinned_use_cuda_host_register", INERT_SWITCH},
+        {"release_lock_on_cudamalloc", INERT_SWITCH},
+    };
+    option found = OPTIONS;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(key, known[i].key) == 0)
+            found = known[i].option;
+    if ((found == MAX_ROUNDING && !release->non_split_rounding) ||
+        (found == EXPANDABLE && !release->expandable))
+        return OPTIONS;
+    return found;
+}
+
+static asim_code parse_value(reader *in, option option, const char *key, asim_tc_options *options)
+{
+    bool ignored;
+    switch (option) {
+    case MAX_SPLIT:
         return parse_mib(in, key, &options->max_split);
-    if (strcmp(key, "max_non_split_rounding_mb") == 0 && release->non_split_rounding)
+    case MAX_ROUNDING:
         return parse_mib(in, key, &options->max_rounding);
-    if (strcmp(key, "garbage_collection_threshold") == 0)
+    case GC_THRESHOLD:
         return parse_threshold(in, &options->gc_threshold);
-    if (strcmp(key, "roundup_power2_divisions") == 0)
+    case DIVISIONS:
         return parse_divisions(in, &options->rounding);
-    if (strcmp(key, "expandable_segments") == 0 && release->expandable)
+    case EXPANDABLE:
         return parse_bool(in, key, &options->expandable);
-    for (size_t i = 0; i < sizeof inert / sizeof inert[0]; i++)
-        if (strcmp(key, inert[i]) == 0)
-            return parse_inert(in, key);
-    return asim_fail(in->err, ASIM_E_USAGE, "PyTorch %s has no allocator option '%s'", release->name, key);
+    case BACKEND:
+        return parse_backend(in);
+    case THREADS:
+        return parse_threads(in, key);
+    default:
+        return parse_bool(in, key, &ignored);
+    }
 }
 
 asim_code asim_tc_options_replace(const asim_tc_release *release, const char *text, asim_tc_options *options,
@@ -259,7 +297,12 @@ asim_code asim_tc_options_apply(const asim_tc_release *release, const char *text
     while (!code && in.token[0]) {
         char key[TOKEN_MAX];
         memcpy(key, in.token, sizeof key);
-        if ((code = advance(&in)) || (code = expect(&in, ":")) || (code = parse_option(&in, key, &changed)))
+        option option = option_of(release, key);
+        if (option == OPTIONS)
+            return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no allocator option '%s'", release->name,
+                             key);
+        if ((code = advance(&in)) || (code = expect(&in, ":")) ||
+            (code = parse_value(&in, option, key, &changed)))
             break;
         if (in.token[0])
             code = expect(&in, ",");

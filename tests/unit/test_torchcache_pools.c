@@ -1,0 +1,109 @@
+/* torchcache: private pools, scopes, captures, several devices (specification, section 16, and R8). */
+#include "tests/unit/torchcache_run.h"
+
+/* R103, R106, R108, R109, R57: a pool's memory is its own, and goes when the pool is released. */
+Test(torchcache_pools, a_pool_of_its_own)
+{
+    tc_run run = tc_start("", GIB);
+    tc_alloc(&run, 0, 4 * MIB, 0);
+    tc_free(&run, 0);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_expect(tc_alloc(&run, 1, 4 * MIB, 0), "A 1 0 4194304 sa:1:20971520:0");
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_expect(tc_alloc(&run, 2, 4 * MIB, 0), "A 0 0 4194304");
+    tc_free(&run, 1);
+    tc_free(&run, 2);
+    tc_expect(tc_empty_cache(&run), ". sf:0:20971520");
+    tc_pool(&run, ASIM_EV_POOL_RELEASE, 1, 0, 0);
+    tc_expect(tc_empty_cache(&run), ". sf:1:20971520");
+    tc_end(&run);
+}
+
+/* R106, 2.6: of several scopes that match, the one begun first. */
+Test(torchcache_pools, the_scope_begun_first_wins)
+{
+    tc_run run = tc_start("", GIB);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 2, 0, 0);
+    tc_pool(&run, ASIM_EV_POOL_JOIN, 2, 1, 0);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_expect(tc_alloc(&run, 0, 4 * MIB, 1), "A 0 0 4194304 sa:0:20971520:1");
+    tc_pool(&run, ASIM_EV_POOL_END, 2, 0, 0);
+    tc_expect(tc_alloc(&run, 1, 4 * MIB, 1), "A 1 0 4194304 sa:1:20971520:1");
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_end(&run);
+}
+
+/* R78, R79: a free in a scope is put aside; the use made in it gets no event afterwards. */
+Test(torchcache_pools, frees_are_put_aside_while_capturing)
+{
+    tc_run run = tc_start("", GIB);
+    tc_alloc(&run, 0, 4 * MIB, 0);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_CAPTURE);
+    tc_pool(&run, ASIM_EV_POOL_JOIN, 1, 0, 0);
+    tc_use(&run, 0, 1);
+    tc_expect(tc_free(&run, 0), ".");
+    tc_expect(tc_alloc(&run, 1, 4 * MIB, 0), "A 1 0 4194304 sa:1:20971520:0");
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_expect(tc_alloc(&run, 2, 4 * MIB, 0), "A 0 0 4194304 fc:0:0");
+    tc_end(&run);
+}
+
+/* R40 step 9: no full release and no retry while a scope is open, although memory is cached. */
+Test(torchcache_pools, no_retry_while_capturing)
+{
+    tc_run run = tc_start("", 64 * MIB);
+    tc_alloc(&run, 0, 40 * MIB, 0);
+    tc_free(&run, 0);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_expect(tc_alloc(&run, 1, 30 * MIB, 0), "O oom:25165824:31457280");
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 0);
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_expect(tc_alloc(&run, 2, 44 * MIB, 0), "A 1 0 46137344 sf:0:41943040 sa:1:46137344:0");
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 1);
+    tc_end(&run);
+}
+
+/* R61: with an active pool, empty_cache concerns that pool alone, and only if it has no use left. */
+Test(torchcache_pools, empty_cache_of_the_active_pool)
+{
+    tc_run run = tc_start("", GIB);
+    tc_alloc(&run, 0, 4 * MIB, 0);
+    tc_free(&run, 0);
+    tc_pool(&run, ASIM_EV_POOL_RETAIN, 1, 0, 0);
+    tc_pool(&run, ASIM_EV_POOL_ENTER, 1, 0, 0);
+    tc_expect(tc_empty_cache(&run), ".");
+    cr_expect_eq(tc_number(&run, "num_sync_all_streams"), 0);
+    tc_pool(&run, ASIM_EV_POOL_LEAVE, 0, 0, 0);
+    tc_expect(tc_empty_cache(&run), ". sf:0:20971520");
+    tc_end(&run);
+}
+
+/* A lane that names a pool goes there without a scope: recordings that carry pool ids. */
+Test(torchcache_pools, lanes_that_name_a_pool)
+{
+    tc_run run = tc_start("", GIB);
+    tc_expect(tc_step(&run, (asim_event){ASIM_EV_ALLOC, 0, tc_lane(0, 0, 1), 0, 4 * MIB}),
+              "A 0 0 4194304 sa:0:20971520:0");
+    tc_expect(tc_alloc(&run, 1, 4 * MIB, 0), "A 1 0 4194304 sa:1:20971520:0");
+    tc_free(&run, 0);
+    tc_expect(tc_empty_cache(&run), ".");
+    tc_end(&run);
+}
+
+/* R8: devices share nothing; an event completes on the device of its stream (R76). */
+Test(torchcache_pools, devices)
+{
+    tc_run run = tc_start("", 64 * MIB);
+    tc_expect(tc_step(&run, (asim_event){ASIM_EV_ALLOC, 0, tc_lane(1, 0, 0), 0, 40 * MIB}),
+              "A 0 0 41943040 sa:0:41943040:0");
+    tc_expect(tc_alloc(&run, 1, 40 * MIB, 0), "A 1 0 41943040 sa:1:41943040:0");
+    tc_step(&run,
+            (asim_event){ASIM_EV_USE, 0, tc_lane(1, 0, 0), 1, 0}); /* handle 0 there too: ignored (R71) */
+    tc_expect(tc_free(&run, 1), ". fc:1:0");
+    tc_expect(tc_alloc(&run, 1, 40 * MIB, 0), "A 1 0 41943040");
+    tc_step(&run, (asim_event){ASIM_EV_USE, 0, tc_lane(1, 1, 0), 1, 0});
+    tc_expect(tc_free(&run, 1), ".");
+    tc_step(&run, (asim_event){ASIM_EV_SYNC, 0, tc_lane(1, 1, 0), ASIM_SYNC_STREAM, 0});
+    tc_expect(tc_alloc(&run, 1, 40 * MIB, 0), "A 1 0 41943040 fc:1:0");
+    tc_end(&run);
+}
