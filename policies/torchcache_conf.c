@@ -213,7 +213,7 @@ static asim_code parse_threads(reader *in, const char *key)
     return code;
 }
 
-typedef enum option {
+typedef enum option_kind {
     MAX_SPLIT,
     MAX_ROUNDING,
     GC_THRESHOLD,
@@ -223,13 +223,13 @@ typedef enum option {
     THREADS,
     INERT_SWITCH,
     OPTIONS
-} option;
+} option_kind;
 
-static option option_of(const asim_tc_release *release, const char *key)
+static option_kind option_of(const asim_tc_release *release, const char *key)
 {
     static const struct {
         const char *key;
-        option option;
+        option_kind kind;
     } known[] = {
         {"max_split_size_mb", MAX_SPLIT},
         {"max_non_split_rounding_mb", MAX_ROUNDING},
@@ -241,20 +241,20 @@ static option option_of(const asim_tc_release *release, const char *key)
         {"pinned_use_cuda_host_register", INERT_SWITCH},
         {"release_lock_on_cudamalloc", INERT_SWITCH},
     };
-    option found = OPTIONS;
+    option_kind found = OPTIONS;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(key, known[i].key) == 0)
-            found = known[i].option;
+            found = known[i].kind;
     if ((found == MAX_ROUNDING && !release->non_split_rounding) ||
         (found == EXPANDABLE && !release->expandable))
         return OPTIONS;
     return found;
 }
 
-static asim_code parse_value(reader *in, option option, const char *key, asim_tc_options *options)
+static asim_code parse_value(reader *in, option_kind kind, const char *key, asim_tc_options *options)
 {
     bool ignored;
-    switch (option) {
+    switch (kind) {
     case MAX_SPLIT:
         return parse_mib(in, key, &options->max_split);
     case MAX_ROUNDING:
@@ -297,12 +297,12 @@ asim_code asim_tc_options_apply(const asim_tc_release *release, const char *text
     while (!code && in.token[0]) {
         char key[TOKEN_MAX];
         memcpy(key, in.token, sizeof key);
-        option option = option_of(release, key);
-        if (option == OPTIONS)
+        option_kind kind = option_of(release, key);
+        if (kind == OPTIONS)
             return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no allocator option '%s'", release->name,
                              key);
         if ((code = advance(&in)) || (code = expect(&in, ":")) ||
-            (code = parse_value(&in, option, key, &changed)))
+            (code = parse_value(&in, kind, key, &changed)))
             break;
         if (in.token[0])
             code = expect(&in, ",");

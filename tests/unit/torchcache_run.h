@@ -8,14 +8,15 @@
  * completed), oom:FREE:SIZE. Streams are 0 to 3; devices 0 and 1 share one capacity. Pools are 0 (none) to 2.
  * Everything is checked in full by the referee and by the policy itself after each step.
  */
-#ifndef ASIM_TESTS_TORCHCACHE_RUN_H
-#define ASIM_TESTS_TORCHCACHE_RUN_H
+#ifndef ASIM_TESTS_UNIT_TORCHCACHE_RUN_H
+#define ASIM_TESTS_UNIT_TORCHCACHE_RUN_H
 
 #include "policies/registry.h"
 #include "sim/engine.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
