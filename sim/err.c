@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set_message(asim_err *err, asim_code code, uint64_t position, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void
+set_message(asim_err *err, asim_code code, uint64_t position, const char *format, va_list args)
 {
     err->code = code;
     err->position = position;
