@@ -1,0 +1,143 @@
+#include "tools/load.h"
+
+#include "traces/input.h"
+#include "traces/native.h"
+#include "traces/torch_snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const asim_importer *const importers[] = {&asim_importer_torch_snapshot, NULL};
+
+static const asim_importer *find_importer(const char *format, const uint8_t *head, size_t length)
+{
+    const asim_importer *best = NULL;
+    int most = 0;
+    for (size_t i = 0; importers[i]; i++) {
+        int certainty = importers[i]->probe(head, length);
+        if (format ? strcmp(format, importers[i]->name) == 0 : certainty > most) {
+            best = importers[i];
+            most = certainty;
+        }
+    }
+    return best;
+}
+
+asim_code asim_recording_open(const asim_cli *cli, const char *path, const char *format,
+                              asim_file_input **ret_file, const asim_importer **ret_importer, asim_err *err)
+{
+    asim_file_input *file;
+    asim_code code = asim_file_input_open(path, cli->mem, &file, err);
+    if (code)
+        return code;
+    const uint8_t *head;
+    size_t length;
+    code = asim_file_input_head(file, &head, &length, err);
+    const asim_importer *importer = NULL;
+    if (!code)
+        importer = find_importer(format, head, length);
+    if (!code && !importer)
+        code = asim_fail(err, ASIM_E_INPUT,
+                         "neither a trace of allocsim nor a recording that it can import; "
+                         "'allocsim import --help' lists the formats");
+    if (code) {
+        asim_file_input_close(file);
+        return code;
+    }
+    *ret_file = file;
+    *ret_importer = importer;
+    return ASIM_OK;
+}
+
+static asim_code import_in_memory(const asim_cli *cli, const char *path, asim_trace **ret_trace,
+                                  const char **ret_imported, asim_err *err)
+{
+    asim_file_input *file;
+    const asim_importer *importer;
+    asim_code code = asim_recording_open(cli, path, NULL, &file, &importer, err);
+    if (code)
+        return code;
+    asim_trace_builder *builder;
+    code = asim_trace_builder_new(cli->mem, &builder, err);
+    if (!code) {
+        asim_input input = asim_file_input_stream(file);
+        asim_sink sink = asim_trace_builder_sink(builder);
+        code = importer->import(&input, &sink, cli->mem, err);
+        asim_trace *trace = NULL;
+        if (code)
+            asim_trace_builder_finish(builder, NULL, NULL);
+        else
+            code = asim_trace_builder_finish(builder, &trace, err);
+        if (!code) {
+            *ret_trace = trace;
+            *ret_imported = importer->name;
+        }
+    }
+    asim_file_input_close(file);
+    return code;
+}
+
+bool asim_is_native(const char *path)
+{
+    unsigned char head[16] = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return false;
+    size_t length = fread(head, 1, sizeof head, file);
+    fclose(file);
+    return length == sizeof head && memcmp(head + 8, "ALLOCSIM", 8) == 0;
+}
+
+asim_code asim_load_trace(const asim_cli *cli, const char *path, asim_trace **ret_trace,
+                          const char **ret_imported, asim_err *err)
+{
+    const char *imported = NULL;
+    asim_code code = asim_is_native(path)
+                         ? asim_fail(err, ASIM_E_INPUT, "trace files can't be read in this version")
+                         : import_in_memory(cli, path, ret_trace, &imported, err);
+    if (code) {
+        if (strncmp(err->message, path, strlen(path)) != 0)
+            asim_err_context(err, "%s", path);
+        return code;
+    }
+    if (ret_imported)
+        *ret_imported = imported;
+    return ASIM_OK;
+}
+
+asim_code asim_load_text(const asim_cli *cli, const char *path, size_t limit, char **ret_text,
+                         size_t *ret_length, asim_err *err)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return asim_fail(err, errno == ENOENT ? ASIM_E_INPUT : ASIM_E_SYSTEM, "%s: %s", path,
+                         strerror(errno));
+    char *text = asim_mem_new(cli->mem, limit + 2, 1);
+    asim_code code = ASIM_OK;
+    size_t length = 0;
+    if (!text)
+        code = asim_fail_memory(err, limit + 2);
+    if (!code) {
+        length = fread(text, 1, limit + 1, file);
+        if (ferror(file))
+            code = asim_fail(err, errno == EISDIR ? ASIM_E_INPUT : ASIM_E_SYSTEM, "%s: %s", path,
+                             strerror(errno));
+        else if (length > limit)
+            code =
+                asim_fail(err, ASIM_E_INPUT, "%s: too long for a profile (more than %zu bytes)", path, limit);
+        else if (memchr(text, 0, length))
+            code = asim_fail(err, ASIM_E_INPUT, "%s: not a text file", path);
+    }
+    fclose(file);
+    char *fitted = code ? NULL : cli->mem->resize(cli->mem->ctx, text, limit + 2, length + 1);
+    if (!code && !fitted)
+        code = asim_fail_memory(err, length + 1);
+    if (code) {
+        asim_mem_free(cli->mem, text, limit + 2, 1);
+        return code;
+    }
+    fitted[length] = 0;
+    *ret_text = fitted;
+    *ret_length = length;
+    return ASIM_OK;
+}

@@ -1,0 +1,57 @@
+/* tools/outcome.h - one trace run through one policy, with all that is printed and stored of it.
+ *
+ * An outcome owns everything it holds; the trace is gone when it is returned, so that many traces can run one
+ * after another in little memory. run is as asim_store_add takes it.
+ */
+#ifndef ASIM_TOOLS_OUTCOME_H
+#define ASIM_TOOLS_OUTCOME_H
+
+#include "sim/store.h"
+#include "tools/memory_summary.h"
+#include "tools/progress.h"
+#include "tools/setup.h"
+
+typedef struct asim_outcome_request {
+    const asim_setup_request *setup;
+    const asim_profile *profile;
+    uint64_t capacity; /* bytes a device; 0: as asim_run_config says */
+    uint64_t seed;
+    asim_check check;
+    size_t samples; /* most that are kept; 0: none */
+    bool layout;    /* keep the final segments and blocks */
+    bool stats;     /* keep the policy's own statistics */
+} asim_outcome_request;
+
+typedef struct asim_outcome {
+    asim_stored_run run;
+    asim_setup setup;
+    asim_profile profile;
+    asim_sample *samples;
+    size_t sample_capacity;
+    asim_phases phases;
+    char **labels; /* one a phase */
+    asim_layout layout;
+    asim_memory_stats *stats; /* one a device, or NULL */
+    char host[64];
+    char source[64];
+    /* Where it went; set by the caller who stores it. */
+    const char *db; /* NULL: nowhere */
+    bool is_new;
+    int64_t run_id;
+} asim_outcome;
+
+/* Loads path and runs it. On ASIM_OK *ret_outcome is filled and freed with asim_outcome_fini; a run that
+ * ended by a fault fills it, too, and returns the fault. Errors name the file. */
+asim_code asim_outcome_run(const asim_cli *cli, const asim_outcome_request *request, const char *path,
+                           asim_progress *progress, asim_outcome *ret_outcome, asim_err *err);
+void asim_outcome_fini(asim_outcome *outcome, const asim_hostmem *mem); /* a zeroed one is fine */
+
+/* The forms of `run --format`. */
+void asim_print_table(FILE *out, const asim_outcome *outcome, bool colour);
+void asim_print_json(FILE *out, const asim_outcome *outcome);
+void asim_print_csv_header(FILE *out);
+void asim_print_csv(FILE *out, const asim_outcome *outcome);
+/* Fails (ASIM_E_USAGE) for a policy that does not keep PyTorch's statistics. */
+asim_code asim_print_summary(FILE *out, const asim_outcome *outcome, asim_err *err);
+
+#endif

@@ -1,0 +1,178 @@
+/* `run --format table`: one screen, most important first, exact bytes beside what people read. */
+#include "tools/outcome.h"
+#include "tools/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define BOLD  "\033[1m"
+#define RED   "\033[1;31m"
+#define GREEN "\033[1;32m"
+#define PLAIN "\033[0m"
+
+typedef struct table {
+    FILE *out;
+    bool colour;
+    const asim_outcome *outcome;
+    const uint64_t *metrics;
+} table;
+
+static void heading(const table *t, const char *text)
+{
+    fprintf(t->out, "\n%s%s%s\n", t->colour ? BOLD : "", text, t->colour ? PLAIN : "");
+}
+
+static void two_columns(const table *t, const char *label, asim_metric peak, asim_metric end)
+{
+    char a[ASIM_UNITS_MAX], b[ASIM_UNITS_MAX];
+    fprintf(t->out, "  %-26s %11s %12" PRIu64 "  %11s %12" PRIu64 "\n", label,
+            asim_human_bytes(t->metrics[peak], a), t->metrics[peak], asim_human_bytes(t->metrics[end], b),
+            t->metrics[end]);
+}
+
+static void gap_row(const table *t, const char *label, uint64_t bytes)
+{
+    char human[ASIM_UNITS_MAX];
+    fprintf(t->out, "  %-52s %11s %12" PRIu64 "\n", label, asim_human_bytes(bytes, human), bytes);
+}
+
+static void print_head(const table *t)
+{
+    const asim_stored_run *run = &t->outcome->run;
+    char text[ASIM_UNITS_MAX];
+    fprintf(t->out, "%s%s%s", t->colour ? BOLD : "", run->trace_path, t->colour ? PLAIN : "");
+    fprintf(t->out, "  %s events", asim_human_count(run->trace_events, text));
+    if (run->trace_source[0])
+        fprintf(t->out, ", from %s", run->trace_source);
+    if (run->trace_devices > 1)
+        fprintf(t->out, ", %" PRIu32 " devices (sums below)", run->trace_devices);
+    fprintf(t->out, "\n  policy  %s  %s", run->policy, run->params[0] ? run->params : "(default settings)");
+    if (t->outcome->setup.torch[0])
+        fprintf(t->out, "  [PyTorch %s]", t->outcome->setup.torch);
+    fprintf(t->out, "\n  device  %s, %s, costs %s\n", run->device,
+            asim_human_bytes(run->record.capacity, text),
+            t->outcome->profile.measured ? "measured" : "estimated");
+}
+
+static void print_memory(const table *t)
+{
+    const uint64_t *m = t->metrics;
+    fprintf(t->out, "\n%s%-28s %11s %12s  %11s %12s%s\n", t->colour ? BOLD : "", "Memory", "peak", "bytes",
+            "at the end", "bytes", t->colour ? PLAIN : "");
+    two_columns(t, "requested by the program", ASIM_METRIC_peak_requested_bytes, ASIM_METRIC_requested_bytes);
+    two_columns(t, "allocated (block sizes)", ASIM_METRIC_peak_allocated_bytes, ASIM_METRIC_allocated_bytes);
+    two_columns(t, "active (with pending)", ASIM_METRIC_peak_active_bytes, ASIM_METRIC_active_bytes);
+    two_columns(t, "reserved from the device", ASIM_METRIC_peak_reserved_bytes, ASIM_METRIC_reserved_bytes);
+    two_columns(t, "as nvidia-smi shows it", ASIM_METRIC_peak_smi_bytes, ASIM_METRIC_smi_bytes);
+
+    heading(t, "Where the gap between reserved and requested is, at the end");
+    uint64_t free_bytes = m[ASIM_METRIC_free_bytes], pinned = m[ASIM_METRIC_pinned_bytes];
+    gap_row(t, "rounding and slack inside allocated blocks", m[ASIM_METRIC_internal_frag_bytes]);
+    gap_row(t, "freed blocks that wait for another stream",
+            m[ASIM_METRIC_active_bytes] - m[ASIM_METRIC_allocated_bytes]);
+    gap_row(t, "free, but pinned by live blocks of the same segment", pinned);
+    gap_row(t, "free in whole segments (empty_cache returns them)",
+            free_bytes > pinned ? free_bytes - pinned : 0);
+    char peak[ASIM_UNITS_MAX], largest[ASIM_UNITS_MAX], gap[ASIM_UNITS_MAX];
+    fprintf(
+        t->out,
+        "  at most %s were pinned; largest free block %s;\n  peak active fell short of peak reserved by %s\n",
+        asim_human_bytes(m[ASIM_METRIC_peak_pinned_bytes], peak),
+        asim_human_bytes(m[ASIM_METRIC_largest_free_bytes], largest),
+        asim_human_ppm(m[ASIM_METRIC_reserve_gap_ppm], gap));
+}
+
+static void print_calls(const table *t)
+{
+    const uint64_t *m = t->metrics;
+    char a[ASIM_UNITS_MAX], b[ASIM_UNITS_MAX];
+    heading(t, "Driver calls and time");
+    fprintf(t->out, "  cudaMalloc %" PRIu64 ", cudaFree %" PRIu64 ", map %" PRIu64 ", unmap %" PRIu64 "\n",
+            m[ASIM_METRIC_device_allocs], m[ASIM_METRIC_device_frees], m[ASIM_METRIC_device_maps],
+            m[ASIM_METRIC_device_unmaps]);
+    fprintf(t->out, "  retries %" PRIu64 ", cache flushes %" PRIu64 ", waits for events %" PRIu64 "\n",
+            m[ASIM_METRIC_alloc_retries], m[ASIM_METRIC_cache_flushes], m[ASIM_METRIC_sync_waits]);
+    uint64_t wall = t->outcome->run.wall_ns ? t->outcome->run.wall_ns : 1;
+    fprintf(t->out, "  the allocator stalled the host for %s; replayed in %s, %.1f M events/s\n",
+            asim_human_ns(m[ASIM_METRIC_stall_ns], a), asim_human_ns(wall, b),
+            (double)t->outcome->run.trace_events * 1e3 / (double)wall);
+}
+
+static void print_failures(const table *t)
+{
+    const asim_run_record *record = &t->outcome->run.record;
+    char a[ASIM_UNITS_MAX], b[ASIM_UNITS_MAX];
+    heading(t, "Failures");
+    if (!record->has_oom) {
+        fprintf(t->out, "  none: every request was served\n");
+        return;
+    }
+    const asim_oom *oom = &record->oom;
+    fprintf(t->out, "  %s%" PRIu64 " requests ran out of memory%s; the first:\n", t->colour ? RED : "",
+            t->metrics[ASIM_METRIC_ooms], t->colour ? PLAIN : "");
+    fprintf(t->out, "  event %" PRIu64 " on device %" PRIu32 " asked for %s (%" PRIu64 ")\n", oom->event,
+            oom->device, asim_human_bytes(oom->requested_bytes, a), oom->requested_bytes);
+    fprintf(t->out, "  a segment of %s was needed; the device had %s free\n",
+            asim_human_bytes(oom->segment_bytes, a), asim_human_bytes(oom->device_free_bytes, b));
+    fprintf(t->out, "  reserved %s", asim_human_bytes(oom->reserved_bytes, a));
+    fprintf(t->out, ", of which allocated %s; largest free block %s\n",
+            asim_human_bytes(oom->allocated_bytes, a), asim_human_bytes(oom->largest_free_bytes, b));
+}
+
+static void print_mismatch(const table *t)
+{
+    static const char *const calls[] = {"cudaMalloc", "cudaFree", "map", "unmap", "out of memory"};
+    const asim_mismatch *mismatch = &t->outcome->run.record.mismatch;
+    char size[ASIM_UNITS_MAX];
+    fprintf(t->out, "  first difference: event %" PRIu64 ", %s", mismatch->event,
+            mismatch->is_call ? "driver call" : "allocation");
+    fprintf(t->out, ", stream 0x%" PRIx64 ", %s (%" PRIu64 ")\n", t->outcome->run.mismatch_stream,
+            asim_human_bytes(mismatch->size, size), mismatch->size);
+    const char *recorded =
+        mismatch->is_call && mismatch->recorded_kind < 5 ? calls[mismatch->recorded_kind] : "";
+    const char *now = mismatch->is_call && mismatch->kind < 5 ? calls[mismatch->kind] : "";
+    if (mismatch->recorded_address == ASIM_NO_ADDRESS)
+        fprintf(t->out, "    recorded   nothing\n");
+    else
+        fprintf(t->out, "    recorded   %s%s0x%" PRIx64 "\n", recorded, recorded[0] ? " " : "",
+                mismatch->recorded_address);
+    if (mismatch->address == ASIM_NO_ADDRESS)
+        fprintf(t->out, "    simulated  %s\n", now[0] ? now : "nothing");
+    else
+        fprintf(t->out, "    simulated  %s%s0x%" PRIx64 "\n", now, now[0] ? " " : "", mismatch->address);
+}
+
+static void print_agreement(const table *t)
+{
+    const asim_run_record *record = &t->outcome->run.record;
+    const uint64_t *m = t->metrics;
+    if (!record->has_recorded)
+        return;
+    bool all = m[ASIM_METRIC_recorded_matches] == m[ASIM_METRIC_recorded_allocs] &&
+               m[ASIM_METRIC_recorded_call_matches] == m[ASIM_METRIC_recorded_calls];
+    heading(t, "Agreement with the recording");
+    fprintf(t->out, "  %s%" PRIu64 " of %" PRIu64 " allocations at the recorded address%s\n",
+            t->colour ? (all ? GREEN : RED) : "", m[ASIM_METRIC_recorded_matches],
+            m[ASIM_METRIC_recorded_allocs], t->colour ? PLAIN : "");
+    fprintf(t->out, "  %" PRIu64 " of %" PRIu64 " driver calls in the recorded order\n",
+            m[ASIM_METRIC_recorded_call_matches], m[ASIM_METRIC_recorded_calls]);
+    if (record->has_mismatch)
+        print_mismatch(t);
+}
+
+void asim_print_table(FILE *out, const asim_outcome *outcome, bool colour)
+{
+    table t = {out, colour, outcome, outcome->run.record.metrics};
+    print_head(&t);
+    print_memory(&t);
+    print_failures(&t);
+    print_agreement(&t);
+    print_calls(&t);
+    fprintf(out, "\nplacement digest %016" PRIx64 "\n", outcome->run.record.placement_digest);
+    if (outcome->db && outcome->is_new)
+        fprintf(out, "stored as run %" PRId64 " in %s\n", outcome->run_id, outcome->db);
+    else if (outcome->db)
+        fprintf(out, "already stored as run %" PRId64 " in %s\n", outcome->run_id, outcome->db);
+    else
+        fprintf(out, "not stored\n");
+}

@@ -1,0 +1,203 @@
+#include "tools/setup.h"
+
+#include "policies/registry.h"
+#include "tools/load.h"
+
+#include <string.h>
+
+enum {
+    NAME_MAX_LENGTH = 64,
+    PROFILE_FILE_MAX = 64 << 10,
+};
+
+static const asim_param *find_param(const asim_policy *policy, const char *name)
+{
+    for (size_t i = 0; i < policy->params.count; i++)
+        if (strcmp(policy->params.params[i].name, name) == 0)
+            return &policy->params.params[i];
+    return NULL;
+}
+
+static asim_code find_policy(const char *text, const asim_policy **ret_policy, const char **ret_params,
+                             asim_err *err)
+{
+    char name[NAME_MAX_LENGTH + 1];
+    size_t length = strcspn(text, ",");
+    snprintf(name, sizeof name, "%.*s", (int)(length < NAME_MAX_LENGTH ? length : NAME_MAX_LENGTH), text);
+    const asim_policy *policy = asim_policy_find(name);
+    if (policy) {
+        *ret_policy = policy;
+        *ret_params = text[length] ? text + length + 1 : "";
+        return ASIM_OK;
+    }
+    const char *names[64];
+    size_t count = 0;
+    for (; asim_policies[count] && count < 63; count++)
+        names[count] = asim_policies[count]->name;
+    names[count] = NULL;
+    const char *near = asim_nearest(name, names);
+    return asim_fail(err, ASIM_E_USAGE, "there is no policy '%s'%s%s%s; 'allocsim policies' lists them", name,
+                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* An option whose value means the same to PyTorch's parser and to ours: so that two ways to say one thing
+ * have one canonical spelling. Everything else is left to the policy, which parses as the release does. */
+static bool is_plain(const asim_param *param, const char *value)
+{
+    switch (param->type) {
+    case ASIM_PARAM_MIB:
+        return value[0] && !value[strspn(value, "0123456789")] && strlen(value) < 9;
+    case ASIM_PARAM_BOOL:
+        return strcmp(value, "True") == 0 || strcmp(value, "False") == 0;
+    case ASIM_PARAM_REAL:
+        return strncmp(value, "0.", 2) == 0 && value[2] && !value[2 + strspn(value + 2, "0123456789")] &&
+               value[2 + strspn(value + 2, "0")];
+    case ASIM_PARAM_TEXT:
+        return value[0] && !value[strspn(value, "0123456789")];
+    default:
+        return false;
+    }
+}
+
+/* Sets the parameters that the option string names; false where one of its options is not plain. */
+static bool expand_conf(const asim_policy *policy, void *params, const char *conf)
+{
+    char copy[ASIM_PARAM_TEXT_MAX];
+    if (strlen(conf) >= sizeof copy || strpbrk(conf, "[] \t\n"))
+        return false;
+    strcpy(copy, conf);
+    char *rest = copy, *item;
+    while ((item = strsep(&rest, ","))) {
+        char *value = strchr(item, ':');
+        if (!value)
+            return false;
+        *value++ = 0;
+        const asim_param *param = find_param(policy, item);
+        if (!param || !is_plain(param, value) || asim_params_set(&policy->params, params, item, value, NULL))
+            return false;
+    }
+    return true;
+}
+
+static asim_code apply_conf(const asim_policy *policy, void *params, const char *conf, asim_err *err)
+{
+    if (!conf[0])
+        return ASIM_OK;
+    if (expand_conf(policy, params, conf))
+        return ASIM_OK;
+    asim_params_default(&policy->params, params);
+    char wrapped[ASIM_PARAM_TEXT_MAX + 2];
+    if (strlen(conf) > ASIM_PARAM_TEXT_MAX - 3)
+        return asim_fail(err, ASIM_E_USAGE, "the option string is too long; the limit is %d bytes",
+                         ASIM_PARAM_TEXT_MAX - 3);
+    snprintf(wrapped, sizeof wrapped, "[%s]", conf);
+    return asim_params_set(&policy->params, params, "conf", wrapped, err);
+}
+
+/* For an option that means a parameter which not every policy has. */
+static asim_code set_special(const asim_policy *policy, void *params, const char *option, const char *key,
+                             const char *value, asim_err *err)
+{
+    if (!value)
+        return ASIM_OK;
+    if (!find_param(policy, key))
+        return asim_fail(err, ASIM_E_USAGE,
+                         "--%s: the policy %s has no parameter %s; 'allocsim policies %s' lists them", option,
+                         policy->name, key, policy->name);
+    asim_code code = asim_params_set(&policy->params, params, key, value, err);
+    return code ? asim_err_context(err, "--%s", option) : ASIM_OK;
+}
+
+static asim_code set_parameters(const asim_setup_request *request, const char *own,
+                                const char *recorded_settings, asim_setup *setup, asim_err *err)
+{
+    const asim_policy *policy = setup->policy;
+    void *params = setup->params;
+    asim_params_default(&policy->params, params);
+    asim_code code = ASIM_OK;
+    if (request->conf) {
+        if (!find_param(policy, "conf"))
+            return asim_fail(err, ASIM_E_USAGE, "--conf: the policy %s does not take PyTorch's options",
+                             policy->name);
+        if ((code = apply_conf(policy, params, request->conf, err)))
+            return asim_err_context(err, "--conf");
+    } else if (recorded_settings && (policy->flags & ASIM_POLICY_MODELS_TORCH) &&
+               find_param(policy, "conf")) {
+        if ((code = apply_conf(policy, params, recorded_settings, err)))
+            return asim_err_context(err, "the recording's settings '%.200s'", recorded_settings);
+    }
+    if ((code = asim_params_parse(&policy->params, params, own, err)))
+        return asim_err_context(err, "--policy %s", policy->name);
+    if ((code = set_special(policy, params, "torch", "torch", request->torch, err)))
+        return code;
+    return set_special(policy, params, "max-split", "max_split_size_mb", request->max_split, err);
+}
+
+/* The name of the chosen release lives in the policy's own table. */
+static const char *torch_release(const asim_setup *setup)
+{
+    const asim_param *param = find_param(setup->policy, "torch");
+    if (!param || param->type != ASIM_PARAM_CHOICE)
+        return "";
+    int index;
+    memcpy(&index, (const char *)setup->params + param->offset, sizeof index);
+    return param->choices[index];
+}
+
+asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *request,
+                            const char *recorded_settings, asim_setup *ret_setup, asim_err *err)
+{
+    asim_setup setup = {0};
+    const char *own;
+    asim_code code = find_policy(request->policy ? request->policy : "torchcache", &setup.policy, &own, err);
+    if (code)
+        return code;
+    setup.params = asim_mem_new(cli->mem, 1, setup.policy->params.block_size + 1);
+    if (!setup.params)
+        return asim_fail_memory(err, setup.policy->params.block_size + 1);
+    code = set_parameters(request, own, recorded_settings, &setup, err);
+    if (!code) {
+        setup.canonical_size = asim_params_canonical(&setup.policy->params, setup.params, NULL, 0) + 1;
+        setup.canonical = asim_mem_new(cli->mem, setup.canonical_size, 1);
+        if (!setup.canonical)
+            code = asim_fail_memory(err, setup.canonical_size);
+    }
+    if (code) {
+        asim_setup_fini(&setup, cli->mem);
+        return code;
+    }
+    asim_params_canonical(&setup.policy->params, setup.params, setup.canonical, setup.canonical_size);
+    setup.torch = torch_release(&setup);
+    *ret_setup = setup;
+    return ASIM_OK;
+}
+
+void asim_setup_fini(asim_setup *setup, const asim_hostmem *mem)
+{
+    asim_mem_free(mem, setup->canonical, setup->canonical_size, 1);
+    if (setup->params)
+        asim_mem_free(mem, setup->params, 1, setup->policy->params.block_size + 1);
+    *setup = (asim_setup){0};
+}
+
+asim_code asim_setup_profile(const asim_cli *cli, const char *name, asim_profile *ret_profile, asim_err *err)
+{
+    const char *const *names = asim_profile_names();
+    if (asim_profile_builtin(name ? name : names[0], ret_profile))
+        return ASIM_OK;
+    if (!strpbrk(name, "/.")) {
+        const char *near = asim_nearest(name, names);
+        return asim_fail(
+            err, ASIM_E_USAGE,
+            "--device: there is no profile '%.64s'; known: %s%s; a file has a / or . in its name", name,
+            near ? near : names[0], names[1] ? ", ..." : "");
+    }
+    char *text;
+    size_t length;
+    asim_code code = asim_load_text(cli, name, PROFILE_FILE_MAX, &text, &length, err);
+    if (code)
+        return code;
+    code = asim_profile_parse(text, length, ret_profile, err);
+    asim_mem_free(cli->mem, text, length + 1, 1);
+    return code ? asim_err_context(err, "%s", name) : ASIM_OK;
+}

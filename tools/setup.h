@@ -1,0 +1,33 @@
+/* tools/setup.h - from what the user typed to a policy with its parameters and a device profile. */
+#ifndef ASIM_TOOLS_SETUP_H
+#define ASIM_TOOLS_SETUP_H
+
+#include "sim/policy.h"
+#include "sim/profile.h"
+#include "tools/cli.h"
+
+typedef struct asim_setup_request { /* NULL: not given */
+    const char *policy;             /* "NAME[,key=value...]" */
+    const char *max_split;          /* MiB, or "none" */
+    const char *conf;               /* a PYTORCH_CUDA_ALLOC_CONF string */
+    const char *torch;              /* a PyTorch release */
+    const char *device;             /* a built-in profile or a file */
+} asim_setup_request;
+
+typedef struct asim_setup {
+    const asim_policy *policy;
+    void *params;    /* the policy's parameter block */
+    char *canonical; /* its canonical spelling */
+    size_t canonical_size;
+    const char *torch; /* the release whose rules are followed; "" for policies without one */
+} asim_setup;
+
+/* The policy part. recorded_settings: the option string of the recording, taken where the user gave none and
+ * the policy models PyTorch's allocator; NULL where there is none. Errors are ASIM_E_USAGE. */
+asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *request,
+                            const char *recorded_settings, asim_setup *ret_setup, asim_err *err);
+void asim_setup_fini(asim_setup *setup, const asim_hostmem *mem);
+
+asim_code asim_setup_profile(const asim_cli *cli, const char *name, asim_profile *ret_profile, asim_err *err);
+
+#endif
