@@ -45,6 +45,7 @@ typedef struct torchcache_params {
     uint64_t max_non_split_rounding;
     double garbage_collection_threshold;
     char roundup_power2_divisions[ASIM_PARAM_TEXT_MAX];
+    uint64_t roundup_bypass_threshold;
     bool expandable_segments;
     double fraction;
     char conf[ASIM_PARAM_TEXT_MAX];
@@ -86,6 +87,14 @@ static const asim_param params[] = {
      .offset = PARAM(roundup_power2_divisions),
      .default_text = "",
      .help = "a power of two, or a list [256:1,512:2,>:4]; empty: off"},
+    {.name = "roundup_bypass_threshold_mb",
+     .type = ASIM_PARAM_MIB,
+     .offset = PARAM(roundup_bypass_threshold),
+     .default_text = "none",
+     .min = 0,
+     .max = UINT64_MAX / MIB * MIB,
+     .none_allowed = true,
+     .help = "larger requests skip the divisions; release 1.13 alone"},
     {.name = "expandable_segments",
      .type = ASIM_PARAM_BOOL,
      .offset = PARAM(expandable_segments),
@@ -162,6 +171,9 @@ static asim_code read_options(asim_tc_state *state, const torchcache_params *giv
     if (given->roundup_power2_divisions[0] &&
         (code = asim_tc_divisions_parse(release, given->roundup_power2_divisions, &options->rounding, err)))
         return code;
+    if (given->roundup_bypass_threshold != ASIM_PARAM_NONE && !release->single_division)
+        return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no roundup_bypass_threshold_mb", release->name);
+    options->rounding.bypass = given->roundup_bypass_threshold;
     if (given->expandable_segments && !release->expandable)
         return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no expandable_segments", release->name);
     options->expandable = given->expandable_segments;

@@ -12,11 +12,20 @@ enum {
     TOKEN_MAX = 128 /* bytes; longer ones mean nothing in any release */
 };
 
+typedef enum part { /* of an option, in the old grammar */
+    PART_KEY,
+    PART_COLON,
+    PART_VALUE,
+    PART_COMMA,
+    PARTS
+} part;
+
 typedef struct reader { /* R12: what is left of the string, and the token at its front */
     const char *rest;
     char token[TOKEN_MAX]; /* empty at the end */
     const asim_tc_release *release;
     asim_err *err;
+    part part; /* what comes next, in the old grammar */
 } reader;
 
 void asim_tc_options_default(const asim_tc_release *release, asim_tc_options *ret_options)
@@ -28,10 +37,49 @@ void asim_tc_options_default(const asim_tc_release *release, asim_tc_options *re
     };
 }
 
+/* R15: options are separated by commas and white space, key and value by colons; what has no value, and what
+ * follows a second colon, is passed over. Gives the tokens KEY : VALUE , that the other releases give. */
+static asim_code advance_old(reader *in)
+{
+    static const char ends[] = ", \t\n\v\f\r", marks[] = ":, \t\n\v\f\r";
+    if (in->part == PART_KEY) {
+        const char *p = in->rest;
+        for (;;) {
+            p += strspn(p, ends);
+            size_t option = strcspn(p, ends), key = strcspn(p, marks);
+            size_t colons = strspn(p + key, ":");
+            if (!*p || (key > 0 && key + colons < option))
+                break;
+            p += option; /* no value, or no key */
+        }
+        in->rest = p;
+    }
+    size_t length = 0;
+    if (in->part == PART_KEY || in->part == PART_VALUE) {
+        in->rest += in->part == PART_VALUE ? strspn(in->rest, ":") : 0;
+        length = strcspn(in->rest, marks);
+        if (length >= TOKEN_MAX)
+            return asim_fail(in->err, ASIM_E_USAGE, "'%.32s...' is too long for a key or a value", in->rest);
+        memcpy(in->token, in->rest, length);
+        in->rest += length;
+        if (in->part == PART_VALUE) {
+            in->rest += strcspn(in->rest, ends);
+            in->rest += strspn(in->rest, ends);
+        }
+    } else if (in->part == PART_COLON || in->rest[strspn(in->rest, ends)]) {
+        in->token[length++] = in->part == PART_COLON ? ':' : ',';
+    }
+    in->token[length] = 0;
+    in->part = (part)((in->part + 1) % PARTS);
+    return ASIM_OK;
+}
+
 static asim_code advance(reader *in)
 {
     const char *p = in->rest;
     size_t length = 0;
+    if (in->release->old_grammar)
+        return advance_old(in);
     while (*p == ' ')
         p++;
     if (*p && strchr(",:[]", *p)) {
@@ -87,7 +135,7 @@ asim_code asim_tc_check_split_limit(const asim_tc_release *release, const char *
 }
 
 /* A negative number wraps around to a huge one, and huge ones are clamped (R19, 5.3). */
-static asim_code parse_mib(reader *in, const char *key, uint64_t *ret_bytes)
+static asim_code parse_mib(reader *in, const char *key, bool has_minimum, uint64_t *ret_bytes)
 {
     int value = 0;
     asim_code code = parse_int(in, key, &value);
@@ -97,7 +145,7 @@ static asim_code parse_mib(reader *in, const char *key, uint64_t *ret_bytes)
     if (mib > UINT64_MAX / MIB)
         mib = UINT64_MAX / MIB;
     *ret_bytes = mib * MIB;
-    return asim_tc_check_split_limit(in->release, key, *ret_bytes, in->err);
+    return has_minimum ? asim_tc_check_split_limit(in->release, key, *ret_bytes, in->err) : ASIM_OK;
 }
 
 static asim_code parse_bool(reader *in, const char *key, bool *ret_value)
@@ -167,7 +215,7 @@ static asim_code parse_division_list(reader *in, uint32_t *slots)
 static asim_code parse_divisions(reader *in, asim_tc_rounding *rounding)
 {
     asim_code code;
-    if (strcmp(in->token, "[") == 0) {
+    if (strcmp(in->token, "[") == 0 && !in->release->single_division) {
         code = parse_division_list(in, rounding->divisions);
     } else {
         uint32_t division = 0;
@@ -218,6 +266,7 @@ typedef enum option_kind {
     MAX_ROUNDING,
     GC_THRESHOLD,
     DIVISIONS,
+    BYPASS,
     EXPANDABLE,
     BACKEND,
     THREADS,
@@ -235,6 +284,7 @@ static option_kind option_of(const asim_tc_release *release, const char *key)
         {"max_non_split_rounding_mb", MAX_ROUNDING},
         {"garbage_collection_threshold", GC_THRESHOLD},
         {"roundup_power2_divisions", DIVISIONS},
+        {"roundup_bypass_threshold_mb", BYPASS},
         {"expandable_segments", EXPANDABLE},
         {"backend", BACKEND},
         {"pinned_num_register_threads", THREADS},
@@ -246,7 +296,8 @@ static option_kind option_of(const asim_tc_release *release, const char *key)
         if (strcmp(key, known[i].key) == 0)
             found = known[i].kind;
     if ((found == MAX_ROUNDING && !release->non_split_rounding) ||
-        (found == EXPANDABLE && !release->expandable))
+        (found == EXPANDABLE && !release->expandable) || (found == BYPASS && !release->single_division) ||
+        (found > EXPANDABLE && found < OPTIONS && release->old_grammar && found != BACKEND))
         return OPTIONS;
     return found;
 }
@@ -256,13 +307,15 @@ static asim_code parse_value(reader *in, option_kind kind, const char *key, asim
     bool ignored;
     switch (kind) {
     case MAX_SPLIT:
-        return parse_mib(in, key, &options->max_split);
+        return parse_mib(in, key, true, &options->max_split);
     case MAX_ROUNDING:
-        return parse_mib(in, key, &options->max_rounding);
+        return parse_mib(in, key, true, &options->max_rounding);
     case GC_THRESHOLD:
         return parse_threshold(in, &options->gc_threshold);
     case DIVISIONS:
         return parse_divisions(in, &options->rounding);
+    case BYPASS:
+        return parse_mib(in, key, false, &options->rounding.bypass);
     case EXPANDABLE:
         return parse_bool(in, key, &options->expandable);
     case BACKEND:
@@ -315,11 +368,11 @@ asim_code asim_tc_options_apply(const asim_tc_release *release, const char *text
 asim_code asim_tc_divisions_parse(const asim_tc_release *release, const char *text,
                                   asim_tc_rounding *rounding, asim_err *err)
 {
-    reader in = {.rest = text, .release = release, .err = err};
+    reader in = {.rest = text, .release = release, .err = err, .part = PART_VALUE};
     asim_code code = advance(&in);
     if (!code)
         code = parse_divisions(&in, rounding);
-    if (!code && in.token[0])
+    if (!code && in.token[0] && !release->old_grammar)
         return asim_fail(err, ASIM_E_USAGE, "roundup_power2_divisions: '%s' follows the value", in.token);
     return code;
 }
