@@ -38,10 +38,9 @@ static asim_code check_block(const asim_tc_state *state, uint32_t block, uint32_
     }
     switch (record->state) {
     case ASIM_TC_LIVE:
-        sum->live[large]++;
-        sum->live_bytes[large] += extent->size;
-        /* fall through */
     case ASIM_TC_PENDING:
+        sum->live[large] += record->state == ASIM_TC_LIVE;
+        sum->live_bytes[large] += record->state == ASIM_TC_LIVE ? extent->size : 0;
         sum->active[large]++;
         sum->active_bytes[large] += extent->size;
         sum->requested[large] += record->requested;
