@@ -51,6 +51,18 @@ static asim_code fail_event(const asim_engine *engine, const asim_event *event, 
                         engine->books.event, kind ? kind : "unknown", event->id, what);
 }
 
+/* The policy's check says what broke it: host memory that ran out is no fault of ours. */
+static asim_code fail_broken(const asim_engine *engine, const asim_event *event, asim_err *err,
+                             const char *what)
+{
+    asim_code code = engine->policy->check(engine->state, err);
+    if (!code)
+        return fail_event(engine, event, ASIM_E_BUG, err, what);
+    if (err)
+        asim_err_context(err, "event %" PRIu64, engine->books.event);
+    return code;
+}
+
 /* --- what the policy and the device tell while an operation runs --- */
 
 void asim_engine_free_done(void *ctx, uint64_t address, uint64_t size, uint64_t requested)
@@ -217,7 +229,7 @@ static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, u
     *ret_result = result;
     if (UNLIKELY(result != ASIM_PLACED)) {
         if (result == ASIM_BROKEN)
-            return fail_event(engine, event, ASIM_E_BUG, err, "the policy reports that its state is broken");
+            return fail_broken(engine, event, err, "the policy reports that its state is broken");
         engine->slots[event->id].state = ASIM_SLOT_BLANK;
         digest(engine, result == ASIM_REFUSED ? DIGEST_REFUSED : DIGEST_NOTHING, event->size, event->id);
         if (result == ASIM_REFUSED)
@@ -320,7 +332,7 @@ static inline asim_code do_free(asim_engine *engine, const asim_event *event, as
         return code;
     }
     if (result != ASIM_FREE_LATER)
-        return fail_event(engine, event, ASIM_E_BUG, err, "the policy's free failed, or did not wait");
+        return fail_broken(engine, event, err, "the policy's free failed, or did not wait");
     if (block.region != ASIM_NO_INDEX &&
         !asim_ledger_occupy(&engine->ledger, block.region, block.address, block.size))
         return fail_event(engine, event, ASIM_E_BUG, err, "the region of a pending block is gone");
@@ -346,7 +358,7 @@ static asim_code do_free_done(asim_engine *engine, const asim_event *event, asim
     if (has_fault(engine))
         return fail_fault(engine, err);
     if (result != ASIM_FREED)
-        return fail_event(engine, event, ASIM_E_BUG, err, "the policy did not complete the free");
+        return fail_broken(engine, event, err, "the policy did not complete the free");
     engine->books.active -= block.size;
     engine->books.pending_blocks--;
     digest(engine, DIGEST_DONE, block.address, block.size);

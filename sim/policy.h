@@ -32,13 +32,14 @@ typedef enum asim_alloc_result {
     ASIM_PLACED = 0,
     ASIM_REFUSED = 1, /* out of memory: a normal result, recorded */
     ASIM_NOTHING = 2, /* a request that gets no block and is no failure (zero bytes, in PyTorch) */
-    ASIM_BROKEN = 3,  /* the policy's state or the device is in error: the run ends as a fault of ours */
+    ASIM_BROKEN = 3,  /* the policy's state or the device is in error, or host memory ran out: check then
+                       * says which, and the run ends */
 } asim_alloc_result;
 
 typedef enum asim_free_result {
-    ASIM_FREED = 0,      /* the block is reusable now */
-    ASIM_FREE_LATER = 1, /* pending: listener->free_done follows at some later operation */
-    ASIM_FREE_BROKEN = 3,
+    ASIM_FREED = 0,       /* the block is reusable now */
+    ASIM_FREE_LATER = 1,  /* pending: listener->free_done follows at some later operation */
+    ASIM_FREE_BROKEN = 3, /* as ASIM_BROKEN */
 } asim_free_result;
 
 typedef struct asim_placement {
@@ -65,7 +66,8 @@ typedef struct asim_listener {
      * request was for requested bytes. */
     void (*free_done)(void *ctx, uint64_t address, uint64_t size, uint64_t requested);
     /* A request is about to be refused: the size it was rounded to, and what the driver reports as free.
-     * segment_bytes: what was asked of the device. */
+     * segment_bytes: what was asked of the device. Only a request of 2^60 bytes or more may be refused
+     * without it. */
     void (*refusal)(void *ctx, unsigned device, uint64_t rounded, uint64_t segment_bytes,
                     uint64_t device_free);
     /* A warning for the user, one line, at most once a run for each text. */
