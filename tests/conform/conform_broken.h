@@ -2,8 +2,8 @@
  *
  * Each is the skeleton with one operation that lies from its n-th call on.
  */
-#ifndef ASIM_TESTS_CONFORM_BROKEN_H
-#define ASIM_TESTS_CONFORM_BROKEN_H
+#ifndef ASIM_TESTS_CONFORM_CONFORM_BROKEN_H
+#define ASIM_TESTS_CONFORM_CONFORM_BROKEN_H
 
 #include "sim/policy.h"
 

@@ -3,8 +3,8 @@
  * A workload is a pure function of its seed and shape. Sizes lie on the thresholds where allocators change
  * their minds, and one byte beside them; some are 0, some larger than any device.
  */
-#ifndef ASIM_TESTS_CONFORM_RUN_H
-#define ASIM_TESTS_CONFORM_RUN_H
+#ifndef ASIM_TESTS_CONFORM_CONFORM_RUN_H
+#define ASIM_TESTS_CONFORM_CONFORM_RUN_H
 
 #include "sim/engine.h"
 #include "tests/conform/conform_shadow.h"

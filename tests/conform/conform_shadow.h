@@ -5,8 +5,8 @@
  * is as large as its request, lies in memory held in the region it names, and touches no other block; what is
  * freed is live, what completes is pending; a refused request was told to the listener; the books agree.
  */
-#ifndef ASIM_TESTS_CONFORM_SHADOW_H
-#define ASIM_TESTS_CONFORM_SHADOW_H
+#ifndef ASIM_TESTS_CONFORM_CONFORM_SHADOW_H
+#define ASIM_TESTS_CONFORM_CONFORM_SHADOW_H
 
 #include "sim/observer.h"
 
