@@ -317,6 +317,8 @@ static void *counting_resize(void *ctx, void *memory, size_t old_size, size_t ne
     sample_memory *counter = ctx;
     if (new_size > 0 && counter->requests++ == counter->refuse_at)
         return NULL;
+    if (counter->bytes + (int64_t)new_size - (int64_t)old_size > counter->bytes_max)
+        return NULL;
     void *moved = asim_hostmem_libc()->resize(NULL, memory, old_size, new_size);
     if (moved || new_size == 0)
         counter->bytes += (int64_t)new_size - (int64_t)old_size;
@@ -325,5 +327,6 @@ static void *counting_resize(void *ctx, void *memory, size_t old_size, size_t ne
 
 void sample_memory_init(sample_memory *memory, uint64_t refuse_at)
 {
-    *memory = (sample_memory){.mem = {counting_resize, memory}, .refuse_at = refuse_at};
+    *memory =
+        (sample_memory){.mem = {counting_resize, memory}, .refuse_at = refuse_at, .bytes_max = INT64_MAX};
 }

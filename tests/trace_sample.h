@@ -25,10 +25,10 @@ const char *sample_difference(const asim_trace *a, const asim_trace *b);
 typedef struct sample_memory {
     asim_hostmem mem;
     uint64_t requests, refuse_at;
-    int64_t bytes;
+    int64_t bytes, bytes_max; /* not given back yet; more than bytes_max is refused */
 } sample_memory;
 
-/* refuse_at UINT64_MAX: never. */
+/* refuse_at UINT64_MAX: never. bytes_max may be set afterwards. */
 void sample_memory_init(sample_memory *memory, uint64_t refuse_at);
 
 #endif
