@@ -2,6 +2,7 @@
 
 #include "traces/pickle_machine.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +38,8 @@ asim_code asim_pickle_new(const asim_input *input, const asim_pickle_client *cli
     p->input = *input;
     p->client = *client;
     p->mem = mem;
-    p->next = p->end = p->buffer;
+    p->next = p->end = p->buffer + OPCODE_MAX; /* so that end - OPCODE_MAX never points before the buffer */
+    p->base = 0 - (uint64_t)OPCODE_MAX;
     p->machine.client = &p->client;
     p->machine.mem = mem;
     *ret_pickle = p;
@@ -373,6 +375,57 @@ static asim_code step(asim_pickle *p, uint8_t opcode, asim_err *err)
     }
 }
 
+/* Nine opcodes of ten fetch from the memo or push a small number. They are taken here as long as nothing is
+ * unusual about them; whatever is (the buffer's end, a full stack, a bad number) is left to step, unread. */
+static void run_of_pushes(asim_pickle *p)
+{
+    asim_pickle_machine *m = &p->machine;
+    const uint8_t *next = p->next, *end = p->end - OPCODE_MAX;
+    asim_pickle_value *top = m->stack + m->depth, *room = m->stack + m->stack_capacity;
+    const uint32_t *memo = m->memo;
+    const size_t memo_count = m->memo_count;
+    while (next <= end && top < room) {
+        uint32_t word;
+        size_t length;
+        asim_pickle_value value;
+        switch (*next) {
+        case 'h':
+            word = next[1];
+            length = 2;
+            goto fetch;
+        case 'j':
+            memcpy(&word, next + 1, 4);
+            word = le32toh(word);
+            length = 5;
+        fetch:
+            if (word >= memo_count || asim_pickle_memo_is_special(memo[word]))
+                goto stop;
+            value = memo[word];
+            break;
+        case 'K':
+            value = asim_pickle_make(ASIM_PICKLE_INT, next[1]);
+            length = 2;
+            break;
+        case 'M':
+            value = asim_pickle_make(ASIM_PICKLE_INT, little(next + 1, 2));
+            length = 3;
+            break;
+        case 'J':
+            memcpy(&word, next + 1, 4);
+            value = asim_pickle_make(ASIM_PICKLE_INT, (uint64_t)(int64_t)(int32_t)le32toh(word));
+            length = 5;
+            break;
+        default:
+            goto stop;
+        }
+        *top++ = value;
+        next += length;
+    }
+stop:
+    m->depth = (size_t)(top - m->stack);
+    p->next = next;
+}
+
 static asim_code loop(asim_pickle *p, asim_pickle_value *ret_value, asim_err *err, uint64_t *ret_position)
 {
     for (bool first = true;; first = false) {
@@ -398,6 +451,7 @@ static asim_code loop(asim_pickle *p, asim_pickle_value *ret_value, asim_err *er
         asim_code code = step(p, opcode, err);
         if (code)
             return code;
+        run_of_pushes(p);
     }
 }
 

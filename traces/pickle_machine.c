@@ -145,28 +145,65 @@ static asim_code target(asim_pickle_machine *m, size_t place, bool is_list, asim
     return ASIM_OK;
 }
 
-static asim_code add_item(asim_pickle_machine *m, asim_pickle_container *c, asim_pickle_item item)
+static asim_code reserve_items(asim_pickle_machine *m, asim_pickle_container *c, size_t more)
 {
-    if (c->count == c->capacity) {
-        asim_code code =
-            asim_mem_grow(m->mem, (void **)&c->items, &c->capacity, c->count + 1, sizeof *c->items, m->err);
-        if (code)
-            return code;
-    }
-    c->items[c->count++] = item;
-    return ASIM_OK;
+    if (c->capacity - c->count >= more)
+        return ASIM_OK;
+    return asim_mem_grow(m->mem, (void **)&c->items, &c->capacity, c->count + more, sizeof *c->items, m->err);
 }
 
-static asim_code add_to_list(asim_pickle_machine *m, asim_pickle_container *c, asim_pickle_value value)
+static void add_to_list(const asim_pickle_machine *m, asim_pickle_container *c, asim_pickle_value value)
 {
-    if (c->count && (m->client->series >> asim_pickle_tag(value) & 1)) {
+    if ((m->client->series >> asim_pickle_tag(value) & 1) && c->count) {
         asim_pickle_item *last = &c->items[c->count - 1];
         if (last->a + (last->b << 4) == value) {
             last->b++;
-            return ASIM_OK;
+            return;
         }
     }
-    return add_item(m, c, (asim_pickle_item){value, 1});
+    c->items[c->count++] = (asim_pickle_item){value, 1};
+}
+
+static asim_code fill_list(asim_pickle_machine *m, asim_pickle_container *c, size_t first)
+{
+    /* In pieces, because a series of any length takes the room of one item. */
+    enum {
+        PIECE = 256
+    };
+    while (first < m->depth) {
+        size_t end = m->depth - first < PIECE ? m->depth : first + PIECE;
+        asim_code code = reserve_items(m, c, end - first);
+        if (code)
+            return code;
+        for (; first < end; first++) {
+            asim_pickle_value value = m->stack[first];
+            if (asim_pickle_tag(value) == ASIM_PICKLE_CONTAINER) {
+                if ((code = release(m, value, &value)))
+                    return code;
+                if (c->complete)
+                    return BAD("a container holds itself: not a memory snapshot");
+            }
+            add_to_list(m, c, value);
+        }
+    }
+    return ASIM_OK;
+}
+
+static asim_code fill_dict(asim_pickle_machine *m, asim_pickle_container *c, size_t first)
+{
+    asim_code code = reserve_items(m, c, (m->depth - first) / 2);
+    for (size_t i = first; !code && i < m->depth; i += 2) {
+        asim_pickle_value key = m->stack[i], value = m->stack[i + 1];
+        if (asim_pickle_tag(key) == ASIM_PICKLE_CONTAINER)
+            return BAD("a dict key is itself a container");
+        if (asim_pickle_tag(value) == ASIM_PICKLE_CONTAINER) {
+            code = release(m, value, &value);
+            if (!code && c->complete)
+                return BAD("a container holds itself: not a memory snapshot");
+        }
+        c->items[c->count++] = (asim_pickle_item){key, value};
+    }
+    return code;
 }
 
 /* Moves stack[first..depth) into the container just below. */
@@ -178,23 +215,8 @@ static asim_code fill(asim_pickle_machine *m, size_t first, bool is_list)
         return BAD("a dict is given a key without a value");
     asim_pickle_container *c = NULL;
     asim_code code = target(m, first - 1, is_list, &c);
-    for (size_t i = first; !code && i < m->depth; i++) {
-        asim_pickle_value value = m->stack[i];
-        if (!is_list) {
-            asim_pickle_value key = value;
-            if (asim_pickle_tag(key) == ASIM_PICKLE_CONTAINER)
-                return BAD("a dict key is itself a container");
-            code = release(m, m->stack[++i], &value);
-            if (!code && !c->complete)
-                code = add_item(m, c, (asim_pickle_item){key, value});
-        } else {
-            code = release(m, value, &value);
-            if (!code && !c->complete)
-                code = add_to_list(m, c, value);
-        }
-        if (!code && c->complete)
-            return BAD("a container holds itself: not a memory snapshot");
-    }
+    if (!code)
+        code = is_list ? fill_list(m, c, first) : fill_dict(m, c, first);
     m->depth = first;
     return code;
 }

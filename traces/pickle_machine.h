@@ -44,6 +44,12 @@ typedef struct asim_pickle_machine {
     uint32_t unused;          /* first of the list of unused places below that, plus 1 */
 } asim_pickle_machine;
 
+/* Memo entries that are not the value itself: tags 6 (CONTAINER), 7 (spilled) and 15 (no value). */
+static inline bool asim_pickle_memo_is_special(uint32_t entry)
+{
+    return (UINT32_C(0x80C0) >> (entry & 15) & 1) != 0;
+}
+
 void asim_pickle_machine_fini(asim_pickle_machine *m);
 
 asim_code asim_pickle_grow_stack(asim_pickle_machine *m);

@@ -70,6 +70,11 @@ enum {
 
 _Static_assert(WORD_COUNT <= 64, "a set of words is one integer");
 
+enum { /* strings right after the words */
+    EMPTY_STRING = WORD_COUNT,
+    NOT_AVAILABLE,
+};
+
 #define HAS(set, word) ((set) >> W_##word & 1)
 
 enum { /* tags of values that stand for complete containers */
@@ -142,12 +147,10 @@ static asim_code pool_of(asim_torch_records *r, asim_pickle_value value, uint16_
     return asim_torch_pool_number(r, (uint32_t)pair, ret_pool, err);
 }
 
-static bool says_something(const asim_torch_records *r, asim_pickle_value value)
+static bool says_something(asim_pickle_value value)
 {
-    if (asim_pickle_tag(value) != ASIM_PICKLE_STRING)
-        return false;
-    uint32_t string = (uint32_t)asim_pickle_payload(value);
-    return r->strings.items[string].length && strcmp(asim_strtab_text(&r->strings, string), "N/A") != 0;
+    uint64_t string = asim_pickle_payload(value);
+    return asim_pickle_tag(value) == ASIM_PICKLE_STRING && string != EMPTY_STRING && string != NOT_AVAILABLE;
 }
 
 static asim_code read_entry(asim_torch_records *r, const asim_pickle_item *pairs, size_t count,
@@ -193,7 +196,7 @@ static asim_code read_entry(asim_torch_records *r, const asim_pickle_item *pairs
             break;
         case W_compile_context:
         case W_user_metadata:
-            r->has_metadata = r->has_metadata || says_something(r, value);
+            r->has_metadata = r->has_metadata || says_something(value);
             break;
         default:
             break;
@@ -640,10 +643,12 @@ static asim_code on_tuple(void *ctx, const asim_pickle_value *items, size_t coun
 
 static asim_code prepare(asim_torch_records *r, const asim_hostmem *mem, asim_err *err)
 {
-    static const char *const words[WORD_COUNT] = {
+    static const char *const words[] = {
 #define X(word) #word,
         WORDS(X)
 #undef X
+            [EMPTY_STRING] = "",
+        [NOT_AVAILABLE] = "N/A",
     };
     r->mem = mem;
     asim_strtab_init(&r->strings, mem);
@@ -656,7 +661,7 @@ static asim_code prepare(asim_torch_records *r, const asim_hostmem *mem, asim_er
     r->settings.conf = ASIM_NO_INDEX;
     r->settings.max_split_size = UINT64_MAX;
     asim_code code = ASIM_OK;
-    for (uint32_t i = 0, at; i < WORD_COUNT && !code; i++)
+    for (uint32_t i = 0, at; i < sizeof words / sizeof *words && !code; i++)
         code = asim_strtab_add(&r->strings, words[i], strlen(words[i]), &at, err);
     uint64_t empty;
     if (!code) /* range 0 is the empty list, pool 0 the default one */

@@ -44,10 +44,10 @@ asim_code asim_torch_stack(asim_torch_records *r, const asim_pickle_item *frames
         return code;
     uint32_t *place = r->stack_frames + r->stack_frame_count;
     uint64_t hash = asim_hash_u64(ASIM_HASH_INIT, count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         place[i] = (uint32_t)asim_pickle_payload(frames[i].a);
-        hash = asim_hash_u64(hash, place[i]);
-    }
+    for (size_t i = 0; i < count; i += 2)
+        hash = asim_hash_u64(hash, (uint64_t)place[i] << 32 | (i + 1 < count ? place[i + 1] : 0));
     uint32_t number;
     for (; asim_idmap_get(&r->stack_index, hash, &number); hash = next_hash(hash)) {
         const asim_stack *other = &r->stacks[number];
