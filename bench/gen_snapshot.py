@@ -64,7 +64,8 @@ def training(rng, allocator):
     """Weights, then iterations until one repeats the one before; returns that one's entries."""
     for _ in range(200):
         allocator.alloc(rng.choice([4096, 16384, 6553600, 26214400, 102400000]))
-    plan = [(rng.choice([512, 8192, 40960, 131072, 1310720, 5242880, 26214400]), rng.randrange(100)) for _ in range(1500)]
+    sizes = [512, 8192, 40960, 131072, 1310720, 5242880, 26214400]
+    plan = [(rng.choice(sizes), rng.randrange(100)) for _ in range(1500)]
     before = None
     while True:
         allocator.trace = []

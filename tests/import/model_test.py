@@ -104,7 +104,8 @@ def compare_opening(name, dumped, expected, pools):
             check_import.need(m['state'] == STATE[b['state']], f'{where}: state of {address:#x}')
             check_import.need(m['requested'] == b['requested_size'], f'{where}: request of {address:#x}')
             if m['size'] != b['size']:
-                check_import.need(not mine['small'] and 0 < b['size'] - m['size'] <= MIB, f'{where}: size of {address:#x}')
+                check_import.need(not mine['small'] and 0 < b['size'] - m['size'] <= MIB,
+                                  f'{where}: size of {address:#x}')
                 slack += 1
     known = sum(int(n.split(' older blocks')[0].split()[-1]) for n in dumped.notes if 'exact size of' in n)
     check_import.need(slack <= known, f'{name}: {slack} blocks of other size, {known} said to be unknown')
@@ -147,7 +148,8 @@ def shuffled(snap, rng):
     """Keys in any order and some that nobody knows."""
     def mix(value):
         if isinstance(value, dict):
-            items = [(k, mix(v)) for k, v in value.items()] + [('x_unknown', rng.choice([None, 1.5, [], {'a': (1, 2, 3)}]))]
+            items = [(k, mix(v)) for k, v in value.items()]
+            items.append(('x_unknown', rng.choice([None, 1.5, [], {'a': (1, 2, 3)}])))
             rng.shuffle(items)
             return dict(items)
         return [mix(v) for v in value] if isinstance(value, list) else value

@@ -83,7 +83,8 @@ class Allocator:
     def obtain(self, rounded, small, stream, pool):
         if self.expandable:
             return self.map_more(rounded, small, stream, pool)
-        size = 2 * MIB if small else 20 * MIB if rounded < 10 * MIB else (rounded + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
+        whole = (rounded + 2 * MIB - 1) // (2 * MIB) * (2 * MIB)
+        size = 2 * MIB if small else 20 * MIB if rounded < 10 * MIB else whole
         address = self.driver(size)
         if address is None:
             return None
