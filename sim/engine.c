@@ -204,7 +204,7 @@ static void begin_run(asim_engine *engine)
     engine->peak_rounded = engine->rounded;
     engine->peak_internal = books->allocated - books->requested;
     engine->peak_pinned = ledger->pinned;
-    engine->frag_free = books->reserved - books->active;
+    engine->frag_free = asim_books_free(books);
     engine->frag_largest = engine->counters.largest_free_bytes;
     engine->frag_ppm = engine->max_frag_ppm = asim_gap_ppm(engine->frag_largest, engine->frag_free);
 }
@@ -342,10 +342,10 @@ void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record)
     m[ASIM_METRIC_peak_reserved_bytes] = engine->peak_reserved;
     m[ASIM_METRIC_internal_frag_bytes] = books->allocated - books->requested;
     m[ASIM_METRIC_peak_internal_frag_bytes] = engine->peak_internal;
-    m[ASIM_METRIC_free_bytes] = books->reserved - books->active;
+    m[ASIM_METRIC_free_bytes] = asim_books_free(books);
     m[ASIM_METRIC_largest_free_bytes] = counters->largest_free_bytes;
     m[ASIM_METRIC_external_frag_ppm] =
-        asim_gap_ppm(counters->largest_free_bytes, books->reserved - books->active);
+        asim_gap_ppm(counters->largest_free_bytes, asim_books_free(books));
     m[ASIM_METRIC_max_external_frag_ppm] = engine->max_frag_ppm;
     m[ASIM_METRIC_mean_external_frag_ppm] =
         engine->frag_weight ? (uint64_t)(engine->frag_weighted / engine->frag_weight) : 0;

@@ -484,7 +484,7 @@ static inline asim_code dispatch(asim_engine *engine, const asim_event *event, u
 /* Metrics that change with any event. weight: of the state that held until now. */
 static inline void settle(asim_engine *engine)
 {
-    uint64_t free_bytes = engine->books.reserved - engine->books.active;
+    uint64_t free_bytes = asim_books_free(&engine->books);
     uint64_t largest = engine->counters.largest_free_bytes;
     if (free_bytes != engine->frag_free || largest != engine->frag_largest) {
         engine->frag_free = free_bytes;

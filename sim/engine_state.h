@@ -84,4 +84,10 @@ void asim_engine_refusal(void *ctx, unsigned device, uint64_t rounded, uint64_t 
                          uint64_t device_free);
 void asim_engine_call(void *ctx, const asim_driver_call *call);
 
+/* Free bytes inside reserved memory; 0 for a policy that reserves nothing (null). */
+static inline uint64_t asim_books_free(const asim_books *books)
+{
+    return books->reserved > books->active ? books->reserved - books->active : 0;
+}
+
 #endif
