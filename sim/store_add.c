@@ -1,5 +1,6 @@
 #include "sim/store_schema.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -313,17 +314,20 @@ static bool has_moved(asim_store *store)
     return sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
 }
 
-/* Removes the file that this process made in vain. The lock keeps others from filling it meanwhile. */
-static void remove_empty(asim_store *store)
+/* Removes the file that this process made in vain, which is closed. Taking the bytes that SQLite locks for a
+ * writer keeps others from filling it meanwhile; who waited for them finds that the file has moved. SQLite
+ * itself can't be asked: on an empty file even its lock wants to write. */
+static void remove_empty(const asim_store *store)
 {
-    bool empty = false;
-    if (sqlite3_exec(store->db, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK)
+    struct stat here, there;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000000, .l_len = 512};
+    int fd = open(store->path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
         return;
-    struct stat status;
-    if (!has_moved(store) && asim_store_identify(store, &empty, NULL) == ASIM_OK && empty &&
-        stat(store->path, &status) == 0 && status.st_size == 0)
+    if (fcntl(fd, F_SETLK, &lock) == 0 && fstat(fd, &here) == 0 && here.st_size == 0 &&
+        stat(store->path, &there) == 0 && here.st_ino == there.st_ino && here.st_dev == there.st_dev)
         unlink(store->path);
-    sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    close(fd);
 }
 
 asim_code asim_store_add(asim_store *store, const asim_stored_run *run, int64_t *ret_run_id, bool *ret_is_new,
@@ -354,9 +358,9 @@ asim_code asim_store_add(asim_store *store, const asim_stored_run *run, int64_t 
                 sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
         }
         if (code && store->created) {
-            remove_empty(store);
             sqlite3_close(store->db);
             store->db = NULL;
+            remove_empty(store);
         }
         if (!code)
             store->created = false; /* it holds a run now: it stays */

@@ -14,19 +14,18 @@ static const char *file_of(char **operands, size_t count)
 
 static void print_row(void *ctx, const asim_store_row *row)
 {
-    char reserved[ASIM_UNITS_MAX], allocated[ASIM_UNITS_MAX], stall[ASIM_UNITS_MAX];
+    char reserved[ASIM_UNITS_MAX], allocated[ASIM_UNITS_MAX], stall[ASIM_UNITS_MAX], capacity[ASIM_UNITS_MAX];
     bool *any = ctx;
     if (!*any)
-        printf("%4s  %-4s %11s %11s %5s %9s  %s\n", "run", "", "reserved", "allocated", "OOMs", "stall",
-               "policy, settings, trace");
+        printf("%4s  %-6s %11s %11s %6s %9s  %s\n", "run", "status", "reserved", "allocated", "OOMs", "stall",
+               "trace");
     *any = true;
-    printf("%4" PRId64 "  %-4s %11s %11s %5" PRId64 " %9s  %s%s%s\n", row->run_id, row->status,
+    printf("%4" PRId64 "  %-6s %11s %11s %6" PRId64 " %9s  %s\n", row->run_id, row->status,
            asim_human_bytes((uint64_t)row->peak_reserved_bytes, reserved),
            asim_human_bytes((uint64_t)row->peak_allocated_bytes, allocated), row->ooms,
-           asim_human_ns((uint64_t)row->stall_ns, stall), row->policy, row->params[0] ? "," : "",
-           row->params);
-    printf("%54s%s, %s %s\n", "", row->trace_path, row->device,
-           asim_human_bytes((uint64_t)row->capacity_bytes, reserved));
+           asim_human_ns((uint64_t)row->stall_ns, stall), row->trace_path);
+    printf("      %s%s%s on %s, %s\n", row->policy, row->params[0] ? "," : "", row->params, row->device,
+           asim_human_bytes((uint64_t)row->capacity_bytes, capacity));
 }
 
 static int ls(asim_cli *cli, const void *values, char **operands, size_t count)

@@ -40,8 +40,8 @@ static void print_head(const table *t)
 {
     const asim_stored_run *run = &t->outcome->run;
     char text[ASIM_UNITS_MAX];
-    fprintf(t->out, "%s%s%s", t->colour ? BOLD : "", run->trace_path, t->colour ? PLAIN : "");
-    fprintf(t->out, "  %s events", asim_human_count(run->trace_events, text));
+    fprintf(t->out, "%s%s%s\n", t->colour ? BOLD : "", run->trace_path, t->colour ? PLAIN : "");
+    fprintf(t->out, "  trace   %s events", asim_human_count(run->trace_events, text));
     if (run->trace_source[0])
         fprintf(t->out, ", from %s", run->trace_source);
     if (run->trace_devices > 1)
