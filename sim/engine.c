@@ -344,8 +344,7 @@ void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record)
     m[ASIM_METRIC_peak_internal_frag_bytes] = engine->peak_internal;
     m[ASIM_METRIC_free_bytes] = asim_books_free(books);
     m[ASIM_METRIC_largest_free_bytes] = counters->largest_free_bytes;
-    m[ASIM_METRIC_external_frag_ppm] =
-        asim_gap_ppm(counters->largest_free_bytes, asim_books_free(books));
+    m[ASIM_METRIC_external_frag_ppm] = asim_gap_ppm(counters->largest_free_bytes, asim_books_free(books));
     m[ASIM_METRIC_max_external_frag_ppm] = engine->max_frag_ppm;
     m[ASIM_METRIC_mean_external_frag_ppm] =
         engine->frag_weight ? (uint64_t)(engine->frag_weighted / engine->frag_weight) : 0;

@@ -119,27 +119,29 @@ static void print_failures(const table *t)
             asim_human_bytes(oom->allocated_bytes, a), asim_human_bytes(oom->largest_free_bytes, b));
 }
 
+static void print_side(const table *t, const char *side, bool is_call, uint32_t kind, uint64_t address)
+{
+    static const char *const calls[] = {"cudaMalloc ", "cudaFree ", "map ", "unmap "};
+    char text[ASIM_UNITS_MAX];
+    fprintf(t->out, "    %-9s  ", side);
+    if (is_call && kind == ASIM_CALL_OOM) /* its address is what the device had free */
+        fprintf(t->out, "out of memory, %s free\n", asim_human_bytes(address, text));
+    else if (address == ASIM_NO_ADDRESS)
+        fprintf(t->out, "nothing\n");
+    else
+        fprintf(t->out, "%s0x%" PRIx64 "\n", is_call && kind < ASIM_CALL_OOM ? calls[kind] : "", address);
+}
+
 static void print_mismatch(const table *t)
 {
-    static const char *const calls[] = {"cudaMalloc", "cudaFree", "map", "unmap", "out of memory"};
     const asim_mismatch *mismatch = &t->outcome->run.record.mismatch;
     char size[ASIM_UNITS_MAX];
     fprintf(t->out, "  first difference: event %" PRIu64 ", %s", mismatch->event,
             mismatch->is_call ? "driver call" : "allocation");
     fprintf(t->out, ", stream 0x%" PRIx64 ", %s (%" PRIu64 ")\n", t->outcome->run.mismatch_stream,
             asim_human_bytes(mismatch->size, size), mismatch->size);
-    const char *recorded =
-        mismatch->is_call && mismatch->recorded_kind < 5 ? calls[mismatch->recorded_kind] : "";
-    const char *now = mismatch->is_call && mismatch->kind < 5 ? calls[mismatch->kind] : "";
-    if (mismatch->recorded_address == ASIM_NO_ADDRESS)
-        fprintf(t->out, "    recorded   nothing\n");
-    else
-        fprintf(t->out, "    recorded   %s%s0x%" PRIx64 "\n", recorded, recorded[0] ? " " : "",
-                mismatch->recorded_address);
-    if (mismatch->address == ASIM_NO_ADDRESS)
-        fprintf(t->out, "    simulated  %s\n", now[0] ? now : "nothing");
-    else
-        fprintf(t->out, "    simulated  %s%s0x%" PRIx64 "\n", now, now[0] ? " " : "", mismatch->address);
+    print_side(t, "recorded", mismatch->is_call, mismatch->recorded_kind, mismatch->recorded_address);
+    print_side(t, "simulated", mismatch->is_call, mismatch->kind, mismatch->address);
 }
 
 static void print_agreement(const table *t)

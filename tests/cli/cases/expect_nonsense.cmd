@@ -1,0 +1,1 @@
+allocsim run --expect 'peak_reserved_byte<=1' small.pickle

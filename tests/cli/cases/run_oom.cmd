@@ -1,0 +1,1 @@
+allocsim run -q --no-db --capacity 10MiB small.pickle

@@ -1,0 +1,1 @@
+allocsim run small.pickle

@@ -1,0 +1,1 @@
+allocsim run --format summary --policy null small.pickle

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Kills `allocsim run` before every call that changes a file, then fills the disk at every one of them, and looks
+at the store afterwards.
+
+usage: kill_store.py ALLOCSIM SHIM
+
+After a kill the store opens, holds every run that was reported, and takes the next one. After a full disk the
+status is 5, the store is as it was, and a store that did not exist still does not.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import recordings
+
+STEPS_MAX = 2000
+
+
+class Place:
+    def __init__(self, allocsim, shim, folder):
+        self.allocsim, self.shim, self.folder = os.path.abspath(allocsim), os.path.abspath(shim), folder
+        self.db = os.path.join(folder, 'a.db')
+        recordings.write(os.path.join(folder, 'small.pickle'))
+
+    def command(self, *arguments, fault=None, mode='kill'):
+        env = dict(os.environ)
+        if fault:
+            env.update(LD_PRELOAD=self.shim, FAULT_AT=str(fault), FAULT_MODE=mode)
+            # A sanitizer's library wants to come first; here it may come second.
+            env['ASAN_OPTIONS'] = env.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
+        return subprocess.run([self.allocsim, *arguments], cwd=self.folder, env=env, capture_output=True,
+                              text=True, timeout=60, check=False)
+
+    def run(self, seed, **fault):
+        return self.command('run', '-q', '--db', 'a.db', '--layout', '--seed', str(seed), 'small.pickle', **fault)
+
+    def runs(self):
+        listed = self.command('db', 'ls', 'a.db')
+        if listed.returncode:
+            return None
+        return sum(line[:4].strip().isdigit() for line in listed.stdout.splitlines())
+
+    def files(self):
+        return sorted(name for name in os.listdir(self.folder) if name.startswith('a.db'))
+
+    def content(self):
+        if not os.path.exists(self.db):
+            return None
+        with open(self.db, 'rb') as file:
+            return file.read()
+
+    def restore(self, saved):
+        for name in self.files():
+            os.remove(os.path.join(self.folder, name))
+        if saved:
+            shutil.copy(saved, self.db)
+
+
+def fail(what):
+    print(what)
+    sys.exit(1)
+
+
+def kill_everywhere(place, before, saved):
+    """before: how many runs the store holds; seed `before` is the one to be added."""
+    for step in range(1, STEPS_MAX):
+        place.restore(saved)
+        done = place.run(before, fault=step)
+        reported = 'stored as run' in done.stdout
+        if done.returncode == 0:
+            if not reported or place.runs() != before + 1:
+                fail(f'undisturbed, yet not stored: {done.stdout}{done.stderr}')
+            return step - 1
+        if done.returncode != -9:
+            fail(f'step {step}: exit {done.returncode}: {done.stderr}')
+        if before:
+            checked = place.command('db', 'check', 'a.db')
+            if checked.returncode:
+                fail(f'killed at step {step} of run {before + 1}: {checked.stdout}{checked.stderr}')
+            if place.runs() not in ((before + 1,) if reported else (before, before + 1)):
+                fail(f'killed at step {step}: {place.runs()} runs, {before} were reported before')
+        elif reported and place.runs() != 1:
+            fail(f'killed at step {step}: the run that was reported is lost')
+        again = place.run(before)
+        if again.returncode or place.runs() != before + 1:
+            fail(f'killed at step {step}: the next run is not stored: {again.stderr}')
+        if place.files() != ['a.db']:
+            fail(f'killed at step {step}: the next run leaves {place.files()}')
+    return fail('it never ends')
+
+
+def fill_everywhere(place, before, saved):
+    for step in range(1, STEPS_MAX):
+        place.restore(saved)
+        content = place.content()
+        done = place.run(before, fault=step, mode='enospc')
+        if done.returncode == 0:
+            return step - 1
+        if done.returncode != 5 or 'the disk is full' not in done.stderr and 'No space left' not in done.stderr:
+            fail(f'disk full at step {step}: exit {done.returncode}: {done.stderr}')
+        if done.stdout:
+            fail(f'disk full at step {step}: a result was printed')
+        if place.content() != content or place.files() != (['a.db'] if saved else []):
+            fail(f'disk full at step {step}: {place.files()} left behind or changed')
+    return fail('it never ends')
+
+
+def main(allocsim, shim):
+    with tempfile.TemporaryDirectory(prefix='allocsim-kill-') as folder:
+        place = Place(allocsim, shim, folder)
+        saved = os.path.join(folder, 'saved')
+        first = kill_everywhere(place, 0, None)
+        shutil.copy(place.db, saved)
+        second = kill_everywhere(place, 1, saved)
+        full = fill_everywhere(place, 0, None) + fill_everywhere(place, 1, saved)
+        print(f'killed at {first} + {second} steps, disk full at {full}')
+        if min(first, second, full) < 5:
+            fail('too few steps: is the shim loaded?')
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
