@@ -1,9 +1,10 @@
 /* skeleton - first fit in one region a device: the smallest policy that keeps the contract. Copy it to begin
- * a new one; the numbered remarks say what to change. It is compiled and runs in the conformance tests.
+ * a new one; the numbered remarks say what to change. It is listed and tested like every other policy, and
+ * left out of recommendations.
  *
  * 1. A policy's file opens with what the algorithm is, where it comes from, its cost, what breaks ties, and a
- *    picture of what it does to blocks. Here: Knuth, TAOCP 1, 2.5, algorithm A; O(blocks) a request, O(1) a
- *    free; the lowest address with room wins.
+ *    picture of what it does to blocks. Here: Knuth, TAOCP 1, 2.5, algorithm A; linear in the blocks; the
+ *    lowest address with room wins.
  *
  *     alloc  [ live ][      free      ]   ->   [ live ][ live ][ free ]
  *     free   [ free ][ freed ][ free ]    ->   [         free         ]
@@ -282,7 +283,7 @@ static void skeleton_walk(const asim_policy_state *state, const asim_walker *wal
 /* 12. The table. Operations that are left out are not called; policy.h says what happens instead. */
 const asim_policy asim_policy_skeleton = {
     .version = ASIM_POLICY_VERSION,
-    .flags = ASIM_POLICY_SINGLE_POOL,
+    .flags = ASIM_POLICY_SINGLE_POOL | ASIM_POLICY_REFERENCE,
     .name = "skeleton",
     .summary = "first fit in one region: the example to copy",
     .source = "Knuth, The Art of Computer Programming 1, section 2.5",

@@ -27,6 +27,7 @@ static const struct {
     {"torchcache", "roundup_power2_divisions=4"},
     {"torchcache", "garbage_collection_threshold=0.5,fraction=0.7"},
     {"torchcache", "max_split_size_mb=32,max_non_split_rounding_mb=64"},
+    {"torchcache", "torch=1.13,roundup_power2_divisions=1"},
 };
 
 typedef void (*each_fn)(const asim_policy *policy, const char *params);
