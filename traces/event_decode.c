@@ -88,7 +88,8 @@ static bool coding_fits(const asim_event *event, unsigned coding)
 {
     unsigned id = coding & ASIM_OP_ID_MASK;
     if (event->kind >= ASIM_EV_KINDS)
-        return id == ASIM_OP_NO_ID || id == ASIM_OP_AGE || id == ASIM_OP_NUMBER;
+        return (id == ASIM_OP_NO_ID || id == ASIM_OP_AGE || id == ASIM_OP_NUMBER) &&
+               (coding & (ASIM_OP_SIZE | ASIM_OP_MAGNITUDE)) != (ASIM_OP_SIZE | ASIM_OP_MAGNITUDE);
     const asim_kind_rule *rule = &asim_kind_rules[event->kind];
     bool size = rule->size == ASIM_SIZE_BYTES, magnitude = rule->size != ASIM_SIZE_UNUSED && !size;
     if (size != !!(coding & ASIM_OP_SIZE) || magnitude != !!(coding & ASIM_OP_MAGNITUDE))
@@ -132,26 +133,16 @@ static asim_code take_ops(decoder *d, size_t count, bool newer, asim_err *err)
     return ASIM_OK;
 }
 
-static inline bool take_size(decoder *d, uint64_t *ret_size, uint32_t *ret_index)
+static inline bool take_u32(asim_bytes *column, uint32_t *ret_value)
 {
-    asim_event_coder *coder = d->coder;
-    uint64_t code;
-    if (!asim_take_varint(&d->columns[ASIM_E_SIZES], &code))
+    uint64_t value;
+    if (!asim_take_varint(column, &value) || value > UINT32_MAX)
         return false;
-    if (code == ASIM_SIZE_NEW) {
-        if (!asim_take_varint(&d->columns[ASIM_E_NEW_SIZES], ret_size))
-            return false;
-        *ret_index = asim_model_new_size(coder, *ret_size);
-        return true;
-    }
-    if (code - ASIM_SIZE_MET >= coder->size_count)
-        return false;
-    *ret_index = (uint32_t)(code - ASIM_SIZE_MET);
-    *ret_size = coder->sizes[*ret_index];
+    *ret_value = (uint32_t)value;
     return true;
 }
 
-static inline bool take_address(decoder *d, uint32_t size_index, uint64_t *ret_address)
+static bool take_address(decoder *d, uint32_t seq, uint32_t size_index, uint64_t *ret_address)
 {
     asim_event_coder *coder = d->coder;
     uint64_t code, delta, address;
@@ -172,117 +163,158 @@ static inline bool take_address(decoder *d, uint32_t size_index, uint64_t *ret_a
     } else {
         return false;
     }
-    coder->alloc_address[coder->alloc_count - 1] = address;
-    coder->alloc_size[coder->alloc_count - 1] = size_index;
+    coder->alloc_address[seq] = address;
+    coder->alloc_size[seq] = size_index;
     *ret_address = address;
     return true;
 }
 
-static inline bool take_u32(asim_bytes *column, uint32_t *ret_value)
-{
+/* The columns that nearly every event reads are walked by pointers of their own, and the counters of the
+ * model are local: through d and coder each step would wait for the one before it to reach memory. */
+typedef struct long_varint {
+    const uint8_t *next; /* NULL: wrong */
     uint64_t value;
-    if (!asim_take_varint(column, &value) || value > UINT32_MAX)
-        return false;
-    *ret_value = (uint32_t)value;
-    return true;
+} long_varint;
+
+static __attribute__((noinline)) long_varint take_long(const uint8_t *next, const uint8_t *end)
+{
+    asim_bytes in = {next, end};
+    long_varint taken = {NULL, 0};
+    if (asim_take_long_varint(&in, &taken.value))
+        taken.next = in.next;
+    return taken;
 }
 
-/* A live slot: so many allocations ago, or by its number. */
-static inline bool take_live(decoder *d, uint32_t *ret_slot, uint32_t *ret_age)
-{
-    asim_event_coder *coder = d->coder;
-    uint64_t age;
-    if (!asim_take_varint(&d->columns[ASIM_E_AGES], &age) || age > coder->alloc_count)
-        return false;
-    *ret_age = (uint32_t)age;
-    if (age == 0)
-        return take_u32(&d->columns[ASIM_E_IDS], ret_slot);
-    *ret_slot = coder->alloc_slot[coder->alloc_count - age];
-    return true;
-}
+/* Takes a varint from the pointer p, or leaves the loop with the column at fault. */
+#define TAKE(p, end, into, column)                                                                           \
+    do {                                                                                                     \
+        if (__builtin_expect((p) < (end) && *(p) < 0x80, 1)) {                                               \
+            (into) = *(p)++;                                                                                 \
+        } else {                                                                                             \
+            long_varint taken_ = take_long((p), (end));                                                      \
+            if (!taken_.next)                                                                                \
+                return (column);                                                                             \
+            (p) = taken_.next;                                                                               \
+            (into) = taken_.value;                                                                           \
+        }                                                                                                    \
+    } while (0)
 
-/* 0, or the column at fault. Compiled twice, with and without addresses. */
-static inline __attribute__((always_inline)) unsigned take_event(decoder *d, asim_event *ret_event,
-                                                                 uint64_t *ret_address)
+/* 0, or the column at fault; *ret_done events are whole. Compiled twice, with and without addresses. */
+static inline __attribute__((always_inline)) unsigned
+take_all(decoder *d, asim_event *events, uint64_t *addresses, size_t count, size_t *ret_done)
 {
     asim_event_coder *coder = d->coder;
-    uint64_t code;
-    if (!asim_take_varint(&d->columns[ASIM_E_CODES], &code) || code >= d->op_count)
-        return ASIM_E_CODES;
-    const op *o = &d->ops[code];
-    asim_event event = o->event;
-    uint32_t age, size_index;
-    switch (o->coding & ASIM_OP_ID_MASK) {
-    case ASIM_OP_NEW:
-        event.id = asim_model_next_slot(coder);
-        asim_model_alloc(coder, event.id);
-        break;
-    case ASIM_OP_NEW_ID:
-        asim_model_next_slot(coder);
-        if (!take_u32(&d->columns[ASIM_E_IDS], &event.id))
-            return ASIM_E_IDS;
-        asim_model_alloc(coder, event.id);
-        break;
-    case ASIM_OP_AGE:
-        if (!take_live(d, &event.id, &age))
-            return ASIM_E_AGES;
-        if (event.kind == ASIM_EV_FREE) {
-            if (ret_address && age)
-                asim_model_vacate(coder, coder->alloc_count - age);
-            if (event.flags & ASIM_FREE_PENDING)
-                coder->last_freed = event.id;
+    const uint8_t *codes = d->columns[ASIM_E_CODES].next, *codes_end = d->columns[ASIM_E_CODES].end;
+    const uint8_t *ages = d->columns[ASIM_E_AGES].next, *ages_end = d->columns[ASIM_E_AGES].end;
+    const uint8_t *sizes = d->columns[ASIM_E_SIZES].next, *sizes_end = d->columns[ASIM_E_SIZES].end;
+    const op *ops = d->ops;
+    size_t op_count = d->op_count;
+    uint32_t *released = coder->released, *alloc_slot = coder->alloc_slot;
+    const uint64_t *size_table = coder->sizes;
+    uint32_t released_count = 0, alloc_count = 0, next_slot = coder->next_slot, last_freed = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t code, age, size_index;
+        *ret_done = i;
+        TAKE(codes, codes_end, code, ASIM_E_CODES);
+        if (code >= op_count)
+            return ASIM_E_CODES;
+        unsigned coding = ops[code].coding;
+        uint32_t id = 0;
+        uint64_t size = 0;
+        if (addresses)
+            addresses[i] = ASIM_NO_ADDRESS;
+        switch (coding & ASIM_OP_ID_MASK) {
+        case ASIM_OP_NEW:
+            id = released_count ? released[--released_count] : next_slot;
+            if (id >= next_slot)
+                next_slot = id + 1;
+            alloc_slot[alloc_count++] = id;
+            break;
+        case ASIM_OP_NEW_ID:
+            released_count -= released_count != 0;
+            if (!take_u32(&d->columns[ASIM_E_IDS], &id))
+                return ASIM_E_IDS;
+            if (id >= next_slot)
+                next_slot = id + 1;
+            alloc_slot[alloc_count++] = id;
+            break;
+        case ASIM_OP_AGE:
+            TAKE(ages, ages_end, age, ASIM_E_AGES);
+            if (age > alloc_count)
+                return ASIM_E_AGES;
+            if (age)
+                id = alloc_slot[alloc_count - age];
+            else if (!take_u32(&d->columns[ASIM_E_IDS], &id))
+                return ASIM_E_IDS;
+            if (ops[code].event.kind != ASIM_EV_FREE)
+                break;
+            if (addresses && age)
+                asim_model_vacate(coder, (uint32_t)(alloc_count - age));
+            if (ops[code].event.flags & ASIM_FREE_PENDING)
+                last_freed = id;
             else
-                asim_model_release(coder, event.id);
+                released[released_count++] = id;
+            break;
+        case ASIM_OP_DONE:
+            id = last_freed;
+            released[released_count++] = id;
+            break;
+        case ASIM_OP_DONE_ID:
+            if (!take_u32(&d->columns[ASIM_E_IDS], &id))
+                return ASIM_E_IDS;
+            released[released_count++] = id;
+            break;
+        case ASIM_OP_NUMBER:
+            if (!take_u32(&d->columns[ASIM_E_NUMBERS], &id))
+                return ASIM_E_NUMBERS;
+            break;
+        default:
+            break;
         }
-        break;
-    case ASIM_OP_DONE:
-        event.id = coder->last_freed;
-        asim_model_release(coder, event.id);
-        break;
-    case ASIM_OP_DONE_ID:
-        if (!take_u32(&d->columns[ASIM_E_IDS], &event.id))
-            return ASIM_E_IDS;
-        asim_model_release(coder, event.id);
-        break;
-    case ASIM_OP_NUMBER:
-        if (!take_u32(&d->columns[ASIM_E_NUMBERS], &event.id))
+        if (coding & ASIM_OP_SIZE) {
+            TAKE(sizes, sizes_end, size_index, ASIM_E_SIZES);
+            if (__builtin_expect(size_index != ASIM_SIZE_NEW, 1)) {
+                size_index -= ASIM_SIZE_MET;
+                if (size_index >= coder->size_count)
+                    return ASIM_E_SIZES;
+            } else {
+                if (!asim_take_varint(&d->columns[ASIM_E_NEW_SIZES], &size))
+                    return ASIM_E_NEW_SIZES;
+                size_index = asim_model_new_size(coder, size);
+            }
+            size = size_table[size_index];
+            if (addresses && ops[code].event.kind == ASIM_EV_ALLOC &&
+                !take_address(d, alloc_count - 1, (uint32_t)size_index, &addresses[i]))
+                return ASIM_E_ADDRESSES;
+        } else if ((coding & ASIM_OP_MAGNITUDE) && !asim_take_varint(&d->columns[ASIM_E_NUMBERS], &size)) {
             return ASIM_E_NUMBERS;
-        break;
-    default:
-        break;
+        }
+        /* Kind, flags and lane in one store; putting an event together elsewhere first costs a stall. */
+        memcpy(&events[i], &ops[code].event, offsetof(asim_event, id));
+        events[i].id = id;
+        events[i].size = size;
     }
-    if ((o->coding & ASIM_OP_MAGNITUDE) && !asim_take_varint(&d->columns[ASIM_E_NUMBERS], &event.size))
-        return ASIM_E_NUMBERS;
-    if (o->coding & ASIM_OP_SIZE) {
-        if (!take_size(d, &event.size, &size_index))
-            return ASIM_E_SIZES;
-        if (ret_address && event.kind == ASIM_EV_ALLOC && !take_address(d, size_index, ret_address))
-            return ASIM_E_ADDRESSES;
-    }
-    *ret_event = event;
+    *ret_done = count;
+    d->columns[ASIM_E_CODES].next = codes;
+    d->columns[ASIM_E_AGES].next = ages;
+    d->columns[ASIM_E_SIZES].next = sizes;
     return 0;
 }
 
 static asim_code take_events(decoder *d, asim_event_batch *batch, asim_err *err)
 {
-    unsigned bad = 0;
-    size_t i;
-    decoder local = *d; /* the cursors can stay in registers */
-    if (local.columns[ASIM_E_ADDRESSES].next == local.columns[ASIM_E_ADDRESSES].end) {
-        for (i = 0; i < batch->count && !bad; i++)
-            bad = take_event(&local, &batch->events[i], NULL);
+    unsigned bad;
+    size_t done = 0;
+    if (asim_bytes_left(&d->columns[ASIM_E_ADDRESSES]) == 0) {
+        bad = take_all(d, batch->events, NULL, batch->count, &done);
         for (size_t k = 0; batch->addresses && k < batch->count; k++)
             batch->addresses[k] = ASIM_NO_ADDRESS;
+    } else if (!batch->addresses) {
+        return asim_fail(err, ASIM_E_INPUT, "it holds addresses, which the header does not announce");
     } else {
-        if (!batch->addresses)
-            return asim_fail(err, ASIM_E_INPUT, "it holds addresses, which the header does not announce");
-        for (i = 0; i < batch->count && !bad; i++) {
-            batch->addresses[i] = ASIM_NO_ADDRESS;
-            bad = take_event(&local, &batch->events[i], &batch->addresses[i]);
-        }
+        bad = take_all(d, batch->events, batch->addresses, batch->count, &done);
     }
-    *d = local;
-    return bad ? fail_column(bad, i - 1, err) : ASIM_OK;
+    return bad ? fail_column(bad, done, err) : ASIM_OK;
 }
 
 static asim_code take_times(decoder *d, uint64_t base, uint64_t unit, asim_event_batch *batch, asim_err *err)

@@ -33,6 +33,7 @@ typedef struct reader {
     asim_buf frame, content;
     asim_body *body;
     asim_checker checker;
+    asim_digest digest;
     bool newer;        /* of a newer minor version: what is unknown is skipped */
     bool skipped;      /* and something was */
     uint64_t *dropped; /* numbers of the events that were */
@@ -283,9 +284,11 @@ static asim_code load_events(reader *r, const asim_frame_entry *entry, asim_err 
     if (!code)
         code = asim_checker_events(&r->checker, &body->trace, batch.events, batch.times, batch.addresses,
                                    batch.stacks, batch.count, err);
-    if (!code)
-        body->event_count += batch.count;
-    return code;
+    if (code)
+        return code;
+    asim_digest_events(&r->digest, batch.events, batch.times, batch.addresses, batch.stacks, batch.count);
+    body->event_count += batch.count;
+    return ASIM_OK;
 }
 
 /* Calls of the window, with their events counted from its start and without the dropped ones. */
@@ -442,6 +445,7 @@ static void reader_init(reader *r, const asim_hostmem *mem)
 {
     *r = (reader){.mem = mem, .fd = -1};
     asim_checker_init(&r->checker, mem);
+    asim_digest_init(&r->digest);
     asim_buf_init(&r->frame, mem);
     asim_buf_init(&r->content, mem);
 }
@@ -458,6 +462,19 @@ static void reader_fini(reader *r)
     asim_buf_fini(&r->content);
     asim_body_free(r->body);
     asim_checker_fini(&r->checker);
+}
+
+/* Events were hashed frame by frame, while they were in the cache. */
+static uint64_t finish_digest(reader *r)
+{
+    const asim_trace *trace = &r->body->trace;
+    for (uint32_t i = 0; i < trace->opening_segment_count; i++)
+        asim_digest_segment(&r->digest, &trace->opening_segments[i]);
+    for (uint32_t i = 0; i < trace->opening_block_count; i++)
+        asim_digest_block(&r->digest, &trace->opening_blocks[i]);
+    for (uint32_t i = 0; i < trace->call_count; i++)
+        asim_digest_call(&r->digest, &trace->calls[i]);
+    return asim_digest_finish(&r->digest, trace);
 }
 
 static asim_trace *hand_over(reader *r)
@@ -481,7 +498,7 @@ asim_code asim_trace_load(const char *path, const asim_hostmem *mem, void (*warn
     if (!code) {
         asim_body_view(r.body);
         r.body->trace.slot_count = r.checker.slot_count;
-        r.body->trace.digest = asim_trace_digest(&r.body->trace);
+        r.body->trace.digest = finish_digest(&r);
         if (!r.skipped &&
             (r.body->trace.digest != r.header.digest || r.checker.slot_count != r.header.slot_count))
             code =
@@ -525,7 +542,7 @@ asim_code asim_trace_load_window(const char *path, uint64_t first, uint64_t coun
     } else {
         asim_body_view(r.body);
         r.body->trace.slot_count = r.first ? (uint32_t)r.header.slot_count : r.checker.slot_count;
-        r.body->trace.digest = asim_trace_digest(&r.body->trace);
+        r.body->trace.digest = finish_digest(&r);
         *ret_trace = hand_over(&r);
     }
     reader_fini(&r);
