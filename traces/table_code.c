@@ -408,7 +408,9 @@ asim_code asim_encode_blocks(const asim_opening_block *blocks, size_t count, asi
         const asim_opening_block *b = &blocks[i];
         put(&columns[ASIM_B_STATES], b->state);
         put(&columns[ASIM_B_SIZES], b->size);
-        put(&columns[ASIM_B_REQUESTED], b->requested ? b->size - b->requested + 1 : 0);
+        /* The difference is negative where a free block remembers a larger request (R2). */
+        put(&columns[ASIM_B_REQUESTED],
+            b->requested ? asim_zigzag((int64_t)(b->size - b->requested)) + 1 : 0);
         if (b->state != ASIM_BLOCK_FREE) {
             put(&columns[ASIM_B_IDS], asim_zigzag((int32_t)(b->id - id - 1)));
             id = b->id;
@@ -430,11 +432,12 @@ asim_code asim_decode_blocks(const asim_bytes given[ASIM_SECTIONS_MAX], size_t c
         uint32_t state;
         if (!take_u32(&in[ASIM_B_STATES], &state) || state > ASIM_BLOCK_PENDING ||
             !asim_take_varint(&in[ASIM_B_SIZES], &b.size) ||
-            !asim_take_varint(&in[ASIM_B_REQUESTED], &unused) || unused > b.size ||
-            !take_optional(&in[ASIM_B_STACKS], &b.stack))
+            !asim_take_varint(&in[ASIM_B_REQUESTED], &unused) || !take_optional(&in[ASIM_B_STACKS], &b.stack))
             return damaged("blocks", err);
         b.state = (uint8_t)state;
-        b.requested = unused ? b.size - unused + 1 : 0;
+        b.requested = unused ? b.size - (uint64_t)asim_unzigzag(unused - 1) : 0;
+        if (b.requested > INT64_MAX || (unused && b.requested == 0))
+            return damaged("blocks", err);
         if (state != ASIM_BLOCK_FREE) {
             if (!asim_take_varint(&in[ASIM_B_IDS], &delta) || delta > UINT32_MAX)
                 return damaged("blocks", err);
