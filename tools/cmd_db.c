@@ -74,7 +74,7 @@ static int check(asim_cli *cli, const void *values, char **operands, size_t coun
 const asim_verb asim_verb_db_ls = {
     .name = "db ls",
     .operands = "[FILE]",
-    .summary = "Lists the runs of a store [allocsim.db], with their peaks",
+    .summary = "Lists the runs of a store [allocsim.db]",
     .example = "db ls allocsim.db",
     .max_operands = 1,
     .run = ls,
@@ -83,7 +83,7 @@ const asim_verb asim_verb_db_ls = {
 const asim_verb asim_verb_db_check = {
     .name = "db check",
     .operands = "[FILE]",
-    .summary = "Verifies a store [allocsim.db]; exit 1 when something in it is wrong",
+    .summary = "Verifies a store [allocsim.db]; exit 1 with its faults",
     .example = "db check allocsim.db",
     .max_operands = 1,
     .run = check,

@@ -98,7 +98,7 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
 const asim_verb asim_verb_policies = {
     .name = "policies",
     .operands = "[NAME]",
-    .summary = "Lists the policies, or one policy's parameters with bounds and defaults",
+    .summary = "Lists the policies, or one policy's parameters",
     .example = "policies torchcache",
     .max_operands = 1,
     .run = run,

@@ -341,7 +341,7 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
 const asim_verb asim_verb_run = {
     .name = "run",
     .operands = "TRACE...",
-    .summary = "Replays traces through one policy, prints and stores what came out",
+    .summary = "Replays traces through one policy, prints and stores the result",
     .example = "run --policy torchcache --max-split 256 trace.zst",
     .options = table,
     .option_count = sizeof table / sizeof table[0],

@@ -1,22 +1,31 @@
 #include "tools/load.h"
 
-#include "traces/input.h"
+#include "traces/format.h"
 #include "traces/native.h"
 #include "traces/torch_snapshot.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-static const asim_importer *const importers[] = {&asim_importer_torch_snapshot, NULL};
+const asim_importer *const asim_recordings[] = {&asim_importer_torch_snapshot, NULL};
 
+static void warn(void *ctx, const char *text)
+{
+    asim_say("%s: warning: %s", *(const char **)ctx, text);
+}
+
+/* By name, or else the one that is most certain of the content. */
 static const asim_importer *find_importer(const char *format, const uint8_t *head, size_t length)
 {
     const asim_importer *best = NULL;
     int most = 0;
-    for (size_t i = 0; importers[i]; i++) {
-        int certainty = importers[i]->probe(head, length);
-        if (format ? strcmp(format, importers[i]->name) == 0 : certainty > most) {
-            best = importers[i];
+    for (size_t i = 0; asim_recordings[i]; i++) {
+        int certainty = asim_recordings[i]->probe(head, length);
+        if (format ? strcmp(format, asim_recordings[i]->name) == 0 : certainty > most) {
+            best = asim_recordings[i];
             most = certainty;
         }
     }
@@ -79,22 +88,28 @@ static asim_code import_in_memory(const asim_cli *cli, const char *path, asim_tr
 
 bool asim_is_native(const char *path)
 {
-    unsigned char head[16] = {0};
-    FILE *file = fopen(path, "rb");
-    if (!file)
+    static const char magic[] =
+        "\x5A\x2A\x4D\x18????" ASIM_FORMAT_MAGIC; /* the length is the reader's business */
+    enum {
+        FIXED = 8
+    };
+    char head[sizeof magic - 1] = {0};
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is no trace, and is not waited for */
+    struct stat status;
+    if (fd < 0)
         return false;
-    size_t length = fread(head, 1, sizeof head, file);
-    fclose(file);
-    return length == sizeof head && memcmp(head + 8, "ALLOCSIM", 8) == 0;
+    ssize_t length = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) ? read(fd, head, sizeof head) : 0;
+    close(fd);
+    return length > FIXED && memcmp(head, magic, 4) == 0 &&
+           memcmp(head + FIXED, magic + FIXED, (size_t)length - FIXED) == 0;
 }
 
 asim_code asim_load_trace(const asim_cli *cli, const char *path, asim_trace **ret_trace,
                           const char **ret_imported, asim_err *err)
 {
     const char *imported = NULL;
-    asim_code code = asim_is_native(path)
-                         ? asim_fail(err, ASIM_E_INPUT, "trace files can't be read in this version")
-                         : import_in_memory(cli, path, ret_trace, &imported, err);
+    asim_code code = asim_is_native(path) ? asim_trace_load(path, cli->mem, warn, &path, ret_trace, err)
+                                          : import_in_memory(cli, path, ret_trace, &imported, err);
     if (code) {
         if (strncmp(err->message, path, strlen(path)) != 0)
             asim_err_context(err, "%s", path);
