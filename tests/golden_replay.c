@@ -389,7 +389,7 @@ static asim_code set_params(replay *r, asim_err *err)
     char conf[ASIM_PARAM_TEXT_MAX]; /* in brackets: a bare comma would end the parameter */
     if (snprintf(conf, sizeof conf, "[%s]", r->c->conf) >= (int)sizeof conf)
         return asim_fail(err, ASIM_E_INPUT, "the options are longer than %zu characters", sizeof conf - 3);
-    return asim_params_set(table, r->params, "conf", conf, err);
+    return asim_params_set(table, r->params, "conf", conf, err) ? ASIM_E_INPUT : ASIM_OK;
 }
 
 static void build_trace(replay *r)
@@ -454,7 +454,8 @@ static asim_code start(replay *r, asim_err *err)
         .observers = &use,
         .observer_count = 1,
     };
-    return asim_engine_new(&config, mem, &r->engine, err);
+    code = asim_engine_new(&config, mem, &r->engine, err);
+    return code == ASIM_E_USAGE ? ASIM_E_INPUT : code; /* the options stand in the file */
 }
 
 static void finish(replay *r)

@@ -16,8 +16,9 @@ typedef struct golden_options {
 } golden_options;
 
 /* Replays the case up to its end or the first difference. *ret_equal tells which; a difference is appended to
- * *difference in full. An error that the engine returns is a difference too; the code returned is ASIM_OK
- * but for options that the policy refuses (ASIM_E_USAGE) and host memory that ran out. */
+ * *difference in full, and so is an error of the engine. The code returned is ASIM_OK but for a release that
+ * the policy does not know (ASIM_E_USAGE), options of the case that it refuses (ASIM_E_INPUT), and host
+ * memory that ran out. */
 asim_code golden_replay(const golden_case *c, const golden_options *options, bool *ret_equal,
                         golden_text *difference, asim_err *err);
 

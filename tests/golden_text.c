@@ -10,6 +10,8 @@ void golden_text_fini(golden_text *text)
 
 void golden_text_append(golden_text *text, const char *bytes, size_t length)
 {
+    if (length == 0)
+        return;
     if (length > text->capacity - text->length) {
         void *memory = text->bytes;
         if (asim_mem_grow(asim_hostmem_libc(), &memory, &text->capacity, text->length + length, 1, NULL)) {

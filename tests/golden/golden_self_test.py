@@ -129,6 +129,10 @@ class Malformed(Case):
             with self.subTest(new=new):
                 self.assert_malformed(self.edited(old, new), f'line {line}: ', fragment)
 
+    def test_options_that_no_release_knows(self):
+        self.assert_malformed(self.edited('conf -', 'conf no_such:1'), 'case user-cases-t03-empty: ', 'no_such')
+        self.assert_malformed(self.edited('conf -', 'conf ' + 600 * 'a'), 'longer than')
+
     def test_cut_at_every_line(self):
         lines = self.text.splitlines(keepends=True)
         for count in range(1, len(lines)):

@@ -160,6 +160,12 @@ Test(native, is_a_zstd_stream)
     free(file.data);
 }
 
+/* An empty column may be NULL. */
+static bool same(const void *a, const void *b, size_t length)
+{
+    return length == 0 || memcmp(a, b, length) == 0;
+}
+
 static void check_window(const asim_trace *whole, const char *path, uint64_t first, uint64_t count)
 {
     asim_err err = ASIM_ERR_INIT;
@@ -168,10 +174,10 @@ static void check_window(const asim_trace *whole, const char *path, uint64_t fir
                  "%s", err.message);
     uint64_t expected = whole->event_count - first < count ? whole->event_count - first : count;
     cr_assert_eq(window->event_count, expected);
-    cr_assert_eq(memcmp(window->events, whole->events + first, expected * sizeof *whole->events), 0);
-    cr_assert_eq(memcmp(window->times_ns, whole->times_ns + first, expected * 8), 0);
-    cr_assert_eq(memcmp(window->recorded_addresses, whole->recorded_addresses + first, expected * 8), 0);
-    cr_assert_eq(memcmp(window->stacks, whole->stacks + first, expected * 4), 0);
+    cr_assert(same(window->events, whole->events + first, expected * sizeof *whole->events));
+    cr_assert(same(window->times_ns, whole->times_ns + first, expected * 8));
+    cr_assert(same(window->recorded_addresses, whole->recorded_addresses + first, expected * 8));
+    cr_assert(same(window->stacks, whole->stacks + first, expected * 4));
     cr_assert_eq(window->stack_count, whole->stack_count);
     cr_assert_eq(window->opening_segment_count, first ? 0 : whole->opening_segment_count);
     uint32_t call = 0;
