@@ -180,6 +180,8 @@ static asim_code final_blocks(walk *w, const asim_torch_segment *s)
         asim_code code = ASIM_OK;
         if (b->state != ASIM_BLOCK_FREE) {
             uint32_t other;
+            if (b->requested > b->size)
+                asim_torch_contradict(d, "the block at 0x%" PRIx64 " is smaller than what was asked for", at);
             if (asim_idmap_get(&w->at, at, &other))
                 asim_torch_contradict(d, "two blocks at 0x%" PRIx64, at);
             code = add_live(w, &(asim_torch_live){.address = at,
