@@ -251,7 +251,7 @@ static const example good[] = {
 
 Test(pickle, every_opcode)
 {
-    char out[500];
+    char out[ASIM_ERR_MESSAGE_MAX];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         for (size_t piece = 0; piece < 2; piece++) { /* all at once, and byte by byte */
             asim_code code =
@@ -341,7 +341,7 @@ static const example bad[] = {
 
 Test(pickle, hostile_input_gets_its_own_message)
 {
-    char out[500], expected[500];
+    char out[ASIM_ERR_MESSAGE_MAX], expected[ASIM_ERR_MESSAGE_MAX];
     counting_memory counter = {.limit = 8 << 20}; /* whatever the input claims */
     asim_hostmem mem = counting_memory_table(&counter);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -364,7 +364,7 @@ Test(pickle, truncated_at_every_byte)
         "abc\x94K\x01M\x02\x01J\x01\x02\x03\x04\x8A\x02\x01\x02\x8B\x01\x00\x00\x00\x05"
         "G\x3F\xF8\x00\x00\x00\x00\x00\x00\x88h\x01j\x01\x00\x00\x00)](NNeu.";
     size_t length = sizeof whole - 1;
-    char out[500];
+    char out[ASIM_ERR_MESSAGE_MAX];
     uint64_t position;
     cr_assert_eq(read_bytes(whole, length, 0, asim_hostmem_libc(), out, sizeof out, NULL), ASIM_OK, "%s",
                  out);
@@ -401,7 +401,7 @@ Test(pickle, depth_and_memory_are_bounded)
         {"]\x94", "byte 8194: nested too deeply: more than 4096 containers open at once"},
         {"}\x8C\x01k", "byte 16386: nested too deeply: more than 4096 containers open at once"},
     };
-    char out[500];
+    char out[ASIM_ERR_MESSAGE_MAX];
     for (size_t i = 0; i < sizeof floods / sizeof *floods; i++) {
         counting_memory counter = {.limit = 8 << 20};
         asim_hostmem mem = counting_memory_table(&counter);
@@ -418,7 +418,7 @@ Test(pickle, large_strings_and_many_batches)
 {
     /* A string beyond the buffer, and a list of 50,000 tuples whose consecutive numbers collapse. */
     size_t length = 400000, at = 0;
-    char *bytes = malloc(length + 100000), out[500];
+    char *bytes = malloc(length + 100000), out[ASIM_ERR_MESSAGE_MAX];
     memcpy(bytes, "\x80\x04X\x80\x1A\x06\x00", 7); /* 400000 bytes */
     memset(bytes + 7, 'y', length);
     bytes[7 + length] = '.';
@@ -440,7 +440,7 @@ Test(pickle, every_refusal_of_memory_is_an_error)
     static const char text[] = "\x80\x04}\x94(\x8C\x03"
                                "abc\x94](K\x01K\x02"
                                "eK\x07K\x01K\x02\x86u.";
-    char out[500];
+    char out[ASIM_ERR_MESSAGE_MAX];
     for (long n = 1;; n++) {
         counting_memory counter = {.refuse_at = n};
         asim_hostmem mem = counting_memory_table(&counter);
