@@ -95,6 +95,8 @@ const char *asim_nearest(const char *text, const char *const *names);
 void asim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, but not with --quiet. */
 void asim_note(const asim_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Called before anything is said, by any thread: a progress bar makes room. NULL: nothing. */
+void asim_say_before(void (*before)(void *ctx), void *ctx);
 /* Says err's message and returns its code, the exit status. */
 int asim_say_error(const asim_err *err);
 

@@ -17,12 +17,19 @@ uint64_t asim_wall_ns(void)
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
+static void make_room(void *ctx)
+{
+    asim_progress_wipe(ctx);
+}
+
 void asim_progress_init(asim_progress *progress, const asim_cli *cli, const char *what)
 {
     *progress = (asim_progress){.what = what,
                                 .on = !cli->quiet && !cli->no_progress && isatty(STDERR_FILENO),
                                 .started_ns = asim_wall_ns()};
     pthread_mutex_init(&progress->lock, NULL);
+    if (progress->on)
+        asim_say_before(make_room, progress);
 }
 
 void asim_progress_wipe(asim_progress *progress)
@@ -36,6 +43,7 @@ void asim_progress_wipe(asim_progress *progress)
 
 void asim_progress_fini(asim_progress *progress)
 {
+    asim_say_before(NULL, NULL);
     asim_progress_wipe(progress);
     pthread_mutex_destroy(&progress->lock);
 }

@@ -4,8 +4,19 @@
 #include <stdarg.h>
 #include <string.h>
 
+static void (*before_saying)(void *ctx);
+static void *before_context;
+
+void asim_say_before(void (*before)(void *ctx), void *ctx)
+{
+    before_saying = before;
+    before_context = ctx;
+}
+
 static void say(const char *format, va_list args)
 {
+    if (before_saying)
+        before_saying(before_context);
     char text[4096];
     vsnprintf(text, sizeof text, format, args);
     /* A file's name or content may not steer the terminal. */
