@@ -40,57 +40,99 @@ static asim_code find_policy(const char *text, const asim_policy **ret_policy, c
                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* An option whose value means the same to PyTorch's parser and to ours: so that two ways to say one thing
- * have one canonical spelling. Everything else is left to the policy, which parses as the release does. */
+/* Whether a value means the same to PyTorch's parser and to ours. */
 static bool is_plain(const asim_param *param, const char *value)
 {
+    size_t length = strlen(value);
     switch (param->type) {
     case ASIM_PARAM_MIB:
-        return value[0] && !value[strspn(value, "0123456789")] && strlen(value) < 9;
+        return length > 0 && length < 9 && !value[strspn(value, "0123456789")];
     case ASIM_PARAM_BOOL:
         return strcmp(value, "True") == 0 || strcmp(value, "False") == 0;
     case ASIM_PARAM_REAL:
         return strncmp(value, "0.", 2) == 0 && value[2] && !value[2 + strspn(value + 2, "0123456789")] &&
                value[2 + strspn(value + 2, "0")];
     case ASIM_PARAM_TEXT:
-        return value[0] && !value[strspn(value, "0123456789")];
+        return length > 0 && (!value[strspn(value, "0123456789")] ||
+                              (length > 2 && value[0] == '[' && value[length - 1] == ']' &&
+                               strspn(value + 1, "0123456789:,>") == length - 2));
     default:
         return false;
     }
 }
 
-/* Sets the parameters that the option string names; false where one of its options is not plain. */
-static bool expand_conf(const asim_policy *policy, void *params, const char *conf)
+/* Cuts the next option off an option string, at a comma outside brackets. NULL at the end. */
+static char *next_option(char **rest)
+{
+    char *start = *rest;
+    int depth = 0;
+    if (!start)
+        return NULL;
+    for (char *p = start; *p; p++) {
+        depth += (*p == '[') - (*p == ']');
+        if (*p == ',' && depth <= 0) {
+            *p = 0;
+            *rest = p + 1;
+            return start;
+        }
+    }
+    *rest = NULL;
+    return start;
+}
+
+/* Turns options that are plain into parameters, so that two ways to say one thing have one canonical spelling
+ * and other options of the command line can override them; what is left stays an option string, which the
+ * policy parses as its release does. False, and nothing said about the parameters: the whole must be left to
+ * the policy. */
+static bool expand_conf(const asim_policy *policy, void *params, const char *conf,
+                        char ret_left[ASIM_PARAM_TEXT_MAX])
 {
     char copy[ASIM_PARAM_TEXT_MAX];
-    if (strlen(conf) >= sizeof copy || strpbrk(conf, "[] \t\n"))
+    const asim_param *seen[32];
+    size_t seen_count = 0;
+    if (strlen(conf) >= sizeof copy || strpbrk(conf, " \t\n"))
         return false;
     strcpy(copy, conf);
+    ret_left[0] = 0;
     char *rest = copy, *item;
-    while ((item = strsep(&rest, ","))) {
-        char *value = strchr(item, ':');
-        if (!value)
+    while ((item = next_option(&rest))) {
+        char *colon = strchr(item, ':');
+        if (!colon)
             return false;
-        *value++ = 0;
+        *colon = 0;
         const asim_param *param = find_param(policy, item);
-        if (!param || !is_plain(param, value) || asim_params_set(&policy->params, params, item, value, NULL))
-            return false;
+        for (size_t i = 0; i < seen_count; i++)
+            if (param == seen[i])
+                return false; /* the last one counts, and they may not be of one kind */
+        if (param && seen_count < 32)
+            seen[seen_count++] = param;
+        if (param && is_plain(param, colon + 1)) {
+            if (asim_params_set(&policy->params, params, item, colon + 1, NULL))
+                return false;
+            continue;
+        }
+        *colon = ':';
+        size_t used = strlen(ret_left);
+        snprintf(ret_left + used, ASIM_PARAM_TEXT_MAX - used, "%s%s", used ? "," : "", item);
     }
     return true;
 }
 
 static asim_code apply_conf(const asim_policy *policy, void *params, const char *conf, asim_err *err)
 {
+    char left[ASIM_PARAM_TEXT_MAX], wrapped[ASIM_PARAM_TEXT_MAX + 2];
     if (!conf[0])
         return ASIM_OK;
-    if (expand_conf(policy, params, conf))
-        return ASIM_OK;
-    asim_params_default(&policy->params, params);
-    char wrapped[ASIM_PARAM_TEXT_MAX + 2];
     if (strlen(conf) > ASIM_PARAM_TEXT_MAX - 3)
         return asim_fail(err, ASIM_E_USAGE, "the option string is too long; the limit is %d bytes",
                          ASIM_PARAM_TEXT_MAX - 3);
-    snprintf(wrapped, sizeof wrapped, "[%s]", conf);
+    if (!expand_conf(policy, params, conf, left)) {
+        asim_params_default(&policy->params, params);
+        strcpy(left, conf);
+    }
+    if (!left[0])
+        return ASIM_OK;
+    snprintf(wrapped, sizeof wrapped, "[%s]", left);
     return asim_params_set(&policy->params, params, "conf", wrapped, err);
 }
 
