@@ -203,19 +203,20 @@ Test(torch_snapshot, the_window_begins_in_mid_run)
  */
 Test(torch_snapshot, blocks_that_are_pending_at_the_end)
 {
-    const char *form =
-        "{'segments': [{'device': 0, 'address': 0x10000000, " SMALL ", 'blocks': ["
-        "{'address': 0x10000000, 'size': 512, 'requested_size': 5, 'state': '%s'}, "
-        "{'address': 0x10000200, 'size': 512, 'requested_size': 6, 'state': '%s'}, "
-        "{'address': 0x10000400, 'size': 0x1ffc00, 'requested_size': 0, " FREED "}]}], 'device_traces': [["
-        "{'action': 'free_requested', 'addr': 0x10000200, 'size': 6, 'stream': 0}, "
-        "{'action': 'alloc', 'addr': 0x10000400, 'size': 9, 'stream': 0}, "
-        "{'action': 'free_requested', 'addr': 0x10000400, 'size': 9, 'stream': 0}, "
-        "{'action': 'free_completed', 'addr': 0x10000400, 'size': 9, 'stream': 0}]]}";
     static const char *const names[] = {"active_pending_free", "active_awaiting_free"};
     for (size_t i = 0; i < 2; i++) {
         char text[2000];
-        snprintf(text, sizeof text, form, names[i], names[i]);
+        snprintf(text, sizeof text,
+                 "{'segments': [{'device': 0, 'address': 0x10000000, " SMALL ", 'blocks': ["
+                 "{'address': 0x10000000, 'size': 512, 'requested_size': 5, 'state': '%s'}, "
+                 "{'address': 0x10000200, 'size': 512, 'requested_size': 6, 'state': '%s'}, "
+                 "{'address': 0x10000400, 'size': 0x1ffc00, 'requested_size': 0, " FREED
+                 "}]}], 'device_traces': [["
+                 "{'action': 'free_requested', 'addr': 0x10000200, 'size': 6, 'stream': 0}, "
+                 "{'action': 'alloc', 'addr': 0x10000400, 'size': 9, 'stream': 0}, "
+                 "{'action': 'free_requested', 'addr': 0x10000400, 'size': 9, 'stream': 0}, "
+                 "{'action': 'free_completed', 'addr': 0x10000400, 'size': 9, 'stream': 0}]]}",
+                 names[i], names[i]);
         expect(text, "10000000+200000 0 small: 512/5 pending 512/6 live 2096128/0 free; ",
                "free+:1 alloc:2:9@10000400 free:2 ");
         asim_trace *t = import(text);
