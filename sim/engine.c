@@ -137,7 +137,9 @@ static asim_code adopt_opening(asim_engine *engine, asim_err *err)
     if (!placements)
         return asim_fail_memory(err, trace->opening_block_count * sizeof(asim_placement));
     engine->ledger.claiming = true;
+    engine->script.event = UINT64_MAX; /* the recorded calls of event 0 are not about what is mapped here */
     asim_code code = engine->policy->adopt(engine->state, trace, placements, err);
+    engine->script.event = 0;
     engine->ledger.claiming = false;
     if (!code)
         tell_claimed(engine);

@@ -60,7 +60,14 @@ class Allocator:
     def search(self, size, small, stream, pool):
         fits = [b for b in self.free if b.small == small and b.stream == stream and b.pool == pool and
                 b.size >= size and b.mapped]
-        return min(fits, key=lambda b: (b.size, b.address)) if fits else None
+        fits.sort(key=lambda b: (b.size, b.address))
+        if not fits:
+            return None
+        room = [b.size + (b.next.size if b.next and not b.next.mapped else 0) for b in fits]
+        at = 0  # what could grow into the hole behind it counts as that much larger (R37)
+        while self.expandable and at + 1 < len(fits) and room[at + 1] < room[at]:
+            at += 1
+        return fits[at]
 
     def merge(self, block):
         for side in ('prev', 'next'):
@@ -159,7 +166,7 @@ class Allocator:
         self.process_events()
         for small in (False, True):
             whole = sorted((b for b in self.free if b.small == small and b.mapped and not b.expandable and
-                            not b.prev and not b.next), key=lambda b: (b.stream, b.size, b.address))
+                            not b.prev and not b.next and b.pool == (0, 0)), key=lambda b: (b.stream, b.size, b.address))
             for block in whole:
                 self.free.remove(block)
                 self.blocks.remove(block)
