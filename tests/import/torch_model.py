@@ -166,7 +166,8 @@ class Allocator:
         self.process_events()
         for small in (False, True):
             whole = sorted((b for b in self.free if b.small == small and b.mapped and not b.expandable and
-                            not b.prev and not b.next and b.pool == (0, 0)), key=lambda b: (b.stream, b.size, b.address))
+                            not b.prev and not b.next and b.pool == (0, 0)),
+                           key=lambda b: (b.stream, b.size, b.address))
             for block in whole:
                 self.free.remove(block)
                 self.blocks.remove(block)
