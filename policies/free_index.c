@@ -2,14 +2,6 @@
 
 #include <stddef.h>
 
-/* Sizes in units of 512: 0 to 15 map to themselves, then 16 bins for each power of two. */
-static unsigned bin_of(uint64_t size)
-{
-    uint64_t units = size >> 9;
-    unsigned shift = 59U - (unsigned)__builtin_clzll(units | 16);
-    return (shift << 4) + (unsigned)(units >> shift);
-}
-
 /* Odd multiplier: distinct indices have distinct priorities. */
 static uint32_t priority(uint32_t block)
 {
@@ -21,15 +13,10 @@ static bool before(const asim_extent *a, const asim_extent *b)
     return a->size < b->size || (a->size == b->size && a->address < b->address);
 }
 
-void asim_free_insert(asim_free_index *index, asim_extent *extents, uint32_t block)
+void asim_free_insert_among(asim_free_index *index, asim_extent *extents, uint32_t block, unsigned bin)
 {
     asim_extent *added = &extents[block];
-    unsigned bin = bin_of(added->size);
     uint32_t *link = &index->roots[bin];
-    if (!*link) {
-        index->bits[bin / 64] |= UINT64_C(1) << (bin % 64);
-        index->summary |= UINT64_C(1) << (bin / 64);
-    }
     uint32_t weight = priority(block);
     while (*link && priority(*link) > weight) {
         asim_extent *above = &extents[*link];
@@ -54,13 +41,11 @@ void asim_free_insert(asim_free_index *index, asim_extent *extents, uint32_t blo
     }
     *less = 0;
     *more = 0;
-    index->count++;
 }
 
-void asim_free_remove(asim_free_index *index, asim_extent *extents, uint32_t block)
+void asim_free_remove_among(asim_free_index *index, asim_extent *extents, uint32_t block, unsigned bin)
 {
     asim_extent *gone = &extents[block];
-    unsigned bin = bin_of(gone->size);
     uint32_t *link = &index->roots[bin];
     while (*link != block) {
         asim_extent *above = &extents[*link];
@@ -79,12 +64,6 @@ void asim_free_remove(asim_free_index *index, asim_extent *extents, uint32_t blo
         }
     }
     *link = low | high;
-    index->count--;
-    if (!index->roots[bin]) {
-        index->bits[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
-        if (!index->bits[bin / 64])
-            index->summary &= ~(UINT64_C(1) << (bin / 64));
-    }
 }
 
 /* First bin that is not empty at or after bin, or ASIM_FREE_BINS. */
@@ -133,30 +112,15 @@ static uint32_t rightmost(const asim_extent *extents, uint32_t node)
     return node;
 }
 
-uint32_t asim_free_find(const asim_free_index *index, const asim_extent *extents, uint64_t size,
-                        uint64_t *steps)
+uint32_t asim_free_from(const asim_free_index *index, const asim_extent *extents, unsigned bin)
 {
-    unsigned bin = bin_of(size);
-    uint32_t best = 0;
-    uint64_t looked = 1;
-    for (uint32_t node = index->roots[bin]; node; looked++) {
-        if (extents[node].size >= size) {
-            best = node;
-            node = extents[node].left;
-        } else {
-            node = extents[node].right;
-        }
-    }
-    *steps += looked;
-    if (best)
-        return best;
-    bin = bin_from(index, bin + 1);
+    bin = bin_from(index, bin);
     return bin == ASIM_FREE_BINS ? 0 : leftmost(extents, index->roots[bin]);
 }
 
 uint32_t asim_free_below(const asim_free_index *index, const asim_extent *extents, uint64_t size)
 {
-    unsigned bin = bin_of(size);
+    unsigned bin = asim_free_bin(size);
     uint32_t best = 0;
     for (uint32_t node = index->roots[bin]; node;) {
         if (extents[node].size < size) {
@@ -174,8 +138,7 @@ uint32_t asim_free_below(const asim_free_index *index, const asim_extent *extent
 
 uint32_t asim_free_first(const asim_free_index *index, const asim_extent *extents)
 {
-    unsigned bin = bin_from(index, 0);
-    return bin == ASIM_FREE_BINS ? 0 : leftmost(extents, index->roots[bin]);
+    return asim_free_from(index, extents, 0);
 }
 
 uint32_t asim_free_last(const asim_free_index *index, const asim_extent *extents)
@@ -187,7 +150,7 @@ uint32_t asim_free_last(const asim_free_index *index, const asim_extent *extents
 uint32_t asim_free_next(const asim_free_index *index, const asim_extent *extents, uint32_t block)
 {
     const asim_extent *key = &extents[block];
-    unsigned bin = bin_of(key->size);
+    unsigned bin = asim_free_bin(key->size);
     uint32_t best = 0;
     for (uint32_t node = index->roots[bin]; node;) {
         if (before(key, &extents[node])) {
@@ -199,14 +162,13 @@ uint32_t asim_free_next(const asim_free_index *index, const asim_extent *extents
     }
     if (best)
         return best;
-    bin = bin_from(index, bin + 1);
-    return bin == ASIM_FREE_BINS ? 0 : leftmost(extents, index->roots[bin]);
+    return asim_free_from(index, extents, bin + 1);
 }
 
 uint32_t asim_free_prev(const asim_free_index *index, const asim_extent *extents, uint32_t block)
 {
     const asim_extent *key = &extents[block];
-    unsigned bin = bin_of(key->size);
+    unsigned bin = asim_free_bin(key->size);
     uint32_t best = 0;
     for (uint32_t node = index->roots[bin]; node;) {
         if (before(&extents[node], key)) {
@@ -222,25 +184,25 @@ uint32_t asim_free_prev(const asim_free_index *index, const asim_extent *extents
     return bin == ASIM_FREE_BINS ? 0 : rightmost(extents, index->roots[bin]);
 }
 
-bool asim_free_check(const asim_free_index *index, const asim_extent *extents)
+uint32_t asim_free_check(const asim_free_index *index, const asim_extent *extents, uint32_t limit)
 {
     for (unsigned bin = 0; bin < ASIM_FREE_BINS; bin++)
         if (((index->bits[bin / 64] >> (bin % 64)) & 1) != (index->roots[bin] != 0))
-            return false;
+            return UINT32_MAX;
     for (unsigned word = 0; word < ASIM_FREE_WORDS; word++)
         if (((index->summary >> word) & 1) != (index->bits[word] != 0))
-            return false;
+            return UINT32_MAX;
     uint32_t seen = 0, last = 0;
     for (uint32_t node = asim_free_first(index, extents); node; node = asim_free_next(index, extents, node)) {
         const asim_extent *extent = &extents[node];
         if (last && !before(&extents[last], extent))
-            return false;
+            return UINT32_MAX;
         if ((extent->left && priority(extent->left) > priority(node)) ||
             (extent->right && priority(extent->right) > priority(node)))
-            return false;
-        if (++seen > index->count)
-            return false;
+            return UINT32_MAX;
+        if (seen++ == limit)
+            return UINT32_MAX;
         last = node;
     }
-    return seen == index->count;
+    return seen;
 }

@@ -10,6 +10,8 @@
  *     roots   [ 0 ][ 7 ][ 0 ][ 0 ][ 3 ]
  *                    |               \_ treap ordered by (size, address); larger priority on top
  *
+ * Most bins hold one block or none: what happens then is inline here.
+ *
  * Bins ascend with size, so the first block that is large enough is in the request's own bin, or else the
  * least of the next bin that holds any. Priorities are a bijective hash of the index (Seidel and Aragon,
  * Algorithmica 16, 1996): the shape of a tree depends on its members alone. Cost: a few dozen instructions
@@ -39,19 +41,93 @@ typedef struct asim_free_index { /* zeroed: empty */
     uint64_t summary;
     uint64_t bits[ASIM_FREE_WORDS];
     uint32_t roots[ASIM_FREE_BINS];
-    uint32_t count;
 } asim_free_index;
 
+/* Sizes in units of 512: 0 to 15 map to themselves, then 16 bins for each power of two. */
+static inline unsigned asim_free_bin(uint64_t size)
+{
+    uint64_t units = size >> 9;
+    unsigned shift = 59U - (unsigned)__builtin_clzll(units | 16);
+    return (shift << 4) + (unsigned)(units >> shift);
+}
+
+/* The slow halves of insert and remove: the bin holds other blocks too. */
+void asim_free_insert_among(asim_free_index *index, asim_extent *extents, uint32_t block, unsigned bin);
+void asim_free_remove_among(asim_free_index *index, asim_extent *extents, uint32_t block, unsigned bin);
+
 /* The block must not be in the set, and its size and address may not change while it is. */
-void asim_free_insert(asim_free_index *index, asim_extent *extents, uint32_t block);
+static inline void asim_free_insert(asim_free_index *index, asim_extent *extents, uint32_t block)
+{
+    unsigned bin = asim_free_bin(extents[block].size);
+    if (index->roots[bin]) {
+        asim_free_insert_among(index, extents, block, bin);
+        return;
+    }
+    index->roots[bin] = block;
+    index->bits[bin / 64] |= UINT64_C(1) << (bin % 64);
+    index->summary |= UINT64_C(1) << (bin / 64);
+    extents[block].left = extents[block].right = 0;
+}
+
+static inline bool asim_free_is_alone(const asim_free_index *index, const asim_extent *extents,
+                                      uint32_t block, unsigned bin)
+{
+    return index->roots[bin] == block && (extents[block].left | extents[block].right) == 0;
+}
 
 /* The block must be in the set. */
-void asim_free_remove(asim_free_index *index, asim_extent *extents, uint32_t block);
+static inline void asim_free_remove(asim_free_index *index, asim_extent *extents, uint32_t block)
+{
+    unsigned bin = asim_free_bin(extents[block].size);
+    if (!asim_free_is_alone(index, extents, block, bin)) {
+        asim_free_remove_among(index, extents, block, bin);
+        return;
+    }
+    index->roots[bin] = 0;
+    uint64_t bits = index->bits[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
+    if (!bits)
+        index->summary &= ~(UINT64_C(1) << (bin / 64));
+}
+
+/* Takes size bytes off the front of a block in the set, which stays in it. */
+static inline void asim_free_shrink(asim_free_index *index, asim_extent *extents, uint32_t block,
+                                    uint64_t size)
+{
+    asim_extent *extent = &extents[block];
+    unsigned bin = asim_free_bin(extent->size);
+    bool stays = bin == asim_free_bin(extent->size - size) && asim_free_is_alone(index, extents, block, bin);
+    if (!stays)
+        asim_free_remove(index, extents, block);
+    extent->address += size;
+    extent->size -= size;
+    if (!stays)
+        asim_free_insert(index, extents, block);
+}
+
+/* The least block of the first bin at or after bin that holds any, or 0. */
+uint32_t asim_free_from(const asim_free_index *index, const asim_extent *extents, unsigned bin);
 
 /* The first block of at least size bytes in (size, address) order, or 0. *steps grows by the blocks looked
  * at. */
-uint32_t asim_free_find(const asim_free_index *index, const asim_extent *extents, uint64_t size,
-                        uint64_t *steps);
+static inline uint32_t asim_free_find(const asim_free_index *index, const asim_extent *extents, uint64_t size,
+                                      uint64_t *steps)
+{
+    unsigned bin = asim_free_bin(size);
+    uint32_t best = 0;
+    for (uint32_t node = index->roots[bin]; node;) {
+        ++*steps;
+        if (extents[node].size >= size) {
+            best = node;
+            node = extents[node].left;
+        } else {
+            node = extents[node].right;
+        }
+    }
+    if (best)
+        return best;
+    ++*steps;
+    return asim_free_from(index, extents, bin + 1);
+}
 
 /* The last block of fewer than size bytes, or 0. */
 uint32_t asim_free_below(const asim_free_index *index, const asim_extent *extents, uint64_t size);
@@ -62,7 +138,8 @@ uint32_t asim_free_last(const asim_free_index *index, const asim_extent *extents
 uint32_t asim_free_next(const asim_free_index *index, const asim_extent *extents, uint32_t block);
 uint32_t asim_free_prev(const asim_free_index *index, const asim_extent *extents, uint32_t block);
 
-/* Walks the whole set and verifies order, priorities, bins, bitmaps and count. */
-bool asim_free_check(const asim_free_index *index, const asim_extent *extents);
+/* Walks the whole set and verifies order, priorities, bins and bitmaps, for at most limit blocks. Returns how
+ * many there are, or UINT32_MAX on a fault. */
+uint32_t asim_free_check(const asim_free_index *index, const asim_extent *extents, uint32_t limit);
 
 #endif

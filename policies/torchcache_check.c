@@ -70,7 +70,8 @@ static asim_code check_block(const asim_tc_state *state, uint32_t block, uint32_
 static asim_code check_shelf(const asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t *ret_free,
                              uint64_t *ret_unmapped, asim_err *err)
 {
-    if (!asim_free_check(&shelf->free, state->extents))
+    uint32_t count = asim_free_check(&shelf->free, state->extents, state->block_count);
+    if (count == UINT32_MAX)
         return asim_fail(err, ASIM_E_BUG, "the free set of stream %#" PRIx64 " is out of order",
                          shelf->stream);
     for (uint32_t b = asim_free_first(&shelf->free, state->extents); b;
@@ -83,7 +84,7 @@ static asim_code check_shelf(const asim_tc_state *state, const asim_tc_shelf *sh
             (i && state->extents[shelf->unmapped[i - 1]].address >= state->extents[b].address))
             return broken_block(state, b, "it is in an unmapped set where it does not belong", err);
     }
-    *ret_free += shelf->free.count;
+    *ret_free += count;
     *ret_unmapped += shelf->unmapped_count;
     return ASIM_OK;
 }
