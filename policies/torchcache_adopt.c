@@ -5,7 +5,7 @@
  * begins with the first of them, and what lies between and after them is unmapped (R85). Statistics begin
  * with this state: current values are right, totals equal them (R172).
  */
-#include "policies/torchcache_state.h"
+#include "policies/torchcache_blocks.h"
 
 #include <inttypes.h>
 
@@ -41,18 +41,16 @@ static bool cut_blocks(const adoption *adopted, const asim_opening_segment *run,
         if (recorded->state == ASIM_BLOCK_FREE) {
             asim_tc_free_add(state, shelf, block);
             if (!record->expandable && run->block_count > 1) {
-                asim_tc_up(stats, ASIM_TC_INACTIVE_SPLIT, shelf->large, 1);
-                asim_tc_up(stats, ASIM_TC_INACTIVE_SPLIT_BYTES, shelf->large, size);
+                asim_tc_up(&stats->inactive_split, shelf->large, 1);
+                asim_tc_up(&stats->inactive_split_bytes, shelf->large, size);
             }
             continue;
         }
         record->state = recorded->state;
-        asim_tc_up(stats, ASIM_TC_ACTIVE, shelf->large, 1);
-        asim_tc_up(stats, ASIM_TC_ACTIVE_BYTES, shelf->large, size);
-        asim_tc_up(stats, ASIM_TC_REQUESTED_BYTES, shelf->large, recorded->requested);
-        if (recorded->state == ASIM_BLOCK_LIVE) {
-            asim_tc_up(stats, ASIM_TC_ALLOCATION, shelf->large, 1);
-            asim_tc_up(stats, ASIM_TC_ALLOCATED_BYTES, shelf->large, size);
+        if (recorded->state == ASIM_BLOCK_PENDING) {
+            asim_tc_count_adopted_pending(stats, shelf->large, size, recorded->requested);
+        } else {
+            asim_tc_count_handed_out(stats, shelf->large, size, recorded->requested);
             if (size >= state->options.max_split)
                 asim_tc_counter_up(&stats->oversize_allocations, 1);
         }
@@ -100,7 +98,7 @@ static void reserve(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t size)
 {
     asim_tc_device *device = &state->devices[shelf->device];
     device->reserved += size;
-    asim_tc_up(&device->stats, ASIM_TC_RESERVED_BYTES, shelf->large, size);
+    asim_tc_up(&device->stats.reserved_bytes, shelf->large, size);
     shelf->group->segments++;
 }
 
@@ -124,7 +122,7 @@ static asim_code adopt_plain(const adoption *adopted, const asim_opening_segment
         return fault_of(state, err);
     asim_tc_device *device = &state->devices[shelf->device];
     reserve(state, shelf, run->size);
-    asim_tc_up(&device->stats, ASIM_TC_SEGMENT, shelf->large, 1);
+    asim_tc_up(&device->stats.segment, shelf->large, 1);
     if (run->size >= state->options.max_split)
         asim_tc_counter_up(&device->stats.oversize_segments, 1);
     return cut_blocks(adopted, run, shelf, block, true) ? ASIM_OK : fault_of(state, err);

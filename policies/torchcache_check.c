@@ -1,5 +1,5 @@
 /* Every invariant of a torchcache run, in one pass over segments and sets. */
-#include "policies/torchcache_state.h"
+#include "policies/torchcache_blocks.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -93,28 +93,28 @@ static asim_code check_stats(const asim_tc_state *state, unsigned index, const t
 {
     const asim_tc_device *device = &state->devices[index];
     for (unsigned kind = 0; kind < 2; kind++) {
+        const asim_tc_requests *requests = &device->stats.requests[kind];
         const struct {
-            asim_tc_stat stat;
+            const char *name;
+            int64_t current;
             uint64_t counted;
         } facts[] = {
-            {ASIM_TC_ALLOCATION, sum->live[kind]},
-            {ASIM_TC_SEGMENT, sum->segments[kind]},
-            {ASIM_TC_ACTIVE, sum->active[kind]},
-            {ASIM_TC_INACTIVE_SPLIT, sum->split[kind]},
-            {ASIM_TC_ALLOCATED_BYTES, sum->live_bytes[kind]},
-            {ASIM_TC_RESERVED_BYTES, sum->reserved[kind]},
-            {ASIM_TC_ACTIVE_BYTES, sum->active_bytes[kind]},
-            {ASIM_TC_INACTIVE_SPLIT_BYTES, sum->split_bytes[kind]},
-            {ASIM_TC_REQUESTED_BYTES, sum->requested[kind]},
+            {"allocation", requests->live.count, sum->live[kind]},
+            {"segment", device->stats.segment.kind[kind].current, sum->segments[kind]},
+            {"active", requests->live.count + requests->pending.count, sum->active[kind]},
+            {"inactive_split", device->stats.inactive_split.kind[kind].current, sum->split[kind]},
+            {"allocated_bytes", requests->live.bytes, sum->live_bytes[kind]},
+            {"reserved_bytes", device->stats.reserved_bytes.kind[kind].current, sum->reserved[kind]},
+            {"active_bytes", requests->live.bytes + requests->pending.bytes, sum->active_bytes[kind]},
+            {"inactive_split_bytes", device->stats.inactive_split_bytes.kind[kind].current,
+             sum->split_bytes[kind]},
+            {"requested_bytes", requests->live.requested, sum->requested[kind]},
         };
-        for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-            int64_t current = device->stats.pairs[facts[i].stat].kind[kind].current;
-            if (current != (int64_t)facts[i].counted)
-                return asim_fail(err, ASIM_E_BUG,
-                                 "device %u: statistic %u of the %s pools is %" PRId64
-                                 ", the blocks say %" PRIu64,
-                                 index, facts[i].stat, kind ? "large" : "small", current, facts[i].counted);
-        }
+        for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+            if (facts[i].current != (int64_t)facts[i].counted)
+                return asim_fail(
+                    err, ASIM_E_BUG, "device %u: %s of the %s pools is %" PRId64 ", the blocks say %" PRIu64,
+                    index, facts[i].name, kind ? "large" : "small", facts[i].current, facts[i].counted);
     }
     if (device->reserved != sum->reserved[0] + sum->reserved[1])
         return asim_fail(err, ASIM_E_BUG, "device %u: %" PRIu64 " bytes reserved, the blocks say %" PRIu64,

@@ -4,7 +4,7 @@
  * of its stream's queue. Queues are looked at in ascending (device, stream), which is the order of the stream
  * table (R183).
  */
-#include "policies/torchcache_state.h"
+#include "policies/torchcache_blocks.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *             [ live ][ free ][  unmapped  ][ live ][        unmapped                                 ]
  *                     '--- growth starts here: the lowest hole with room, and a free block before it
  */
-#include "policies/torchcache_state.h"
+#include "policies/torchcache_blocks.h"
 
 #include <string.h>
 
@@ -67,7 +67,10 @@ static void merge_neighbours(asim_tc_state *state, asim_tc_shelf *shelf, uint32_
             asim_tc_free_take(state, shelf, other);
         else
             asim_tc_unmapped_take(state, shelf, other);
-        asim_tc_absorb(state, block, other);
+        if (side == 0)
+            asim_tc_absorb_prev(state, block, other);
+        else
+            asim_tc_absorb_next(state, block, other);
     }
 }
 
@@ -125,26 +128,16 @@ static bool map_front(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block
         return asim_tc_fail_driver(state, "map");
     asim_tc_unmapped_take(state, shelf, block);
     if (size < state->extents[block].size) {
-        /* The record stays with the front (R2), so the rest gets the new one: cut, then change places. */
-        uint32_t rest = asim_tc_block_new(state);
+        uint32_t rest = asim_tc_cut_back(state, block, size); /* the record stays with the front (R2) */
         if (!rest)
             return false;
-        asim_extent *front = &state->extents[block], *back = &state->extents[rest];
-        *back = (asim_extent){
-            .address = front->address + size, .size = front->size - size, .prev = block, .next = front->next};
-        state->blocks[rest] = (asim_tc_block){
-            .shelf = shelf->index, .segment = state->blocks[block].segment, .expandable = true};
-        if (front->next)
-            state->extents[front->next].prev = rest;
-        front->next = rest;
-        front->size = size;
         if (!asim_tc_unmapped_add(state, shelf, rest))
             return false;
     }
     merge_neighbours(state, shelf, block, ASIM_TC_FREE);
     asim_tc_free_add(state, shelf, block);
     device->reserved += size;
-    asim_tc_up(&device->stats, ASIM_TC_RESERVED_BYTES, shelf->large, size);
+    asim_tc_up(&device->stats.reserved_bytes, shelf->large, size);
     device->stats.num_device_alloc++;
     *ret_mapped = true;
     return true;
@@ -206,22 +199,14 @@ bool asim_tc_unmap(asim_tc_state *state, uint32_t block)
         asim_tc_free_add(state, shelf, front);
     }
     if (last < end) {
-        uint32_t back = asim_tc_block_new(state);
+        uint32_t back = asim_tc_cut_back(state, block, last - first);
         if (!back)
             return false;
-        asim_extent *kept = &state->extents[block];
-        state->extents[back] = (asim_extent){
-            .address = range.address + last, .size = end - last, .prev = block, .next = kept->next};
-        state->blocks[back] = (asim_tc_block){.shelf = shelf->index, .segment = segment, .expandable = true};
-        if (kept->next)
-            state->extents[kept->next].prev = back;
-        kept->next = back;
-        kept->size = last - first;
         asim_tc_free_add(state, shelf, back);
     }
     merge_neighbours(state, shelf, block, ASIM_TC_UNMAPPED);
     device->reserved -= last - first;
-    asim_tc_down(&device->stats, ASIM_TC_RESERVED_BYTES, shelf->large, last - first);
+    asim_tc_down(&device->stats.reserved_bytes, shelf->large, last - first);
     shelf->group->segments--;
     device->stats.num_device_free++;
     if (asim_tc_is_split(state, block))

@@ -1,7 +1,7 @@
 /* Memory from and back to the driver: new segments, garbage collection, and the two releases (specification,
  * sections 9 to 11). The order of every release is stream, size, address (R60).
  */
-#include "policies/torchcache_state.h"
+#include "policies/torchcache_blocks.h"
 
 bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, bool retry,
                     uint32_t *ret_block)
@@ -31,8 +31,8 @@ bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded
         return false;
     shelf->group->segments++;
     device->reserved += size;
-    asim_tc_up(&device->stats, ASIM_TC_SEGMENT, shelf->large, 1);
-    asim_tc_up(&device->stats, ASIM_TC_RESERVED_BYTES, shelf->large, size);
+    asim_tc_up(&device->stats.segment, shelf->large, 1);
+    asim_tc_up(&device->stats.reserved_bytes, shelf->large, size);
     if (size >= state->options.max_split)
         asim_tc_counter_up(&device->stats.oversize_segments, 1);
     device->stats.num_device_alloc++;
@@ -56,8 +56,8 @@ static bool release_segment(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t
     device->stats.num_device_free++;
     device->reserved -= size;
     shelf->group->segments--;
-    asim_tc_down(&device->stats, ASIM_TC_SEGMENT, shelf->large, 1);
-    asim_tc_down(&device->stats, ASIM_TC_RESERVED_BYTES, shelf->large, size);
+    asim_tc_down(&device->stats.segment, shelf->large, 1);
+    asim_tc_down(&device->stats.reserved_bytes, shelf->large, size);
     if (size >= state->options.max_split)
         asim_tc_counter_down(&device->stats.oversize_segments, 1);
     asim_tc_free_take(state, shelf, block);

@@ -1,7 +1,7 @@
 /* The growing tables of a torchcache run: blocks, notes, segments, shelves, and what is known from the lane
  * table at the start. Nothing here decides anything.
  */
-#include "policies/torchcache_state.h"
+#include "policies/torchcache_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,38 +17,22 @@ bool asim_tc_grow(asim_tc_state *state, void *array, size_t *capacity, size_t ne
     return true;
 }
 
-uint32_t asim_tc_block_new(asim_tc_state *state)
+uint32_t asim_tc_block_fresh(asim_tc_state *state)
 {
-    uint32_t block = state->spare_block;
-    if (block) {
-        state->spare_block = state->extents[block].next;
-    } else {
-        block = state->block_count;
-        if (block == UINT32_MAX) {
-            asim_tc_fail(state, ASIM_E_SYSTEM, "more than %u blocks at once", UINT32_MAX - 1);
-            return 0;
-        }
-        size_t need = (size_t)block + 1;
-        if (need > state->extent_capacity) {
-            size_t room = need + need / 2 + 64;
-            if (!asim_tc_grow(state, &state->extents, &state->extent_capacity, room, sizeof(asim_extent)))
-                return 0;
-        }
-        if (!asim_tc_grow(state, &state->blocks, &state->block_capacity, state->extent_capacity,
-                          sizeof(asim_tc_block)))
-            return 0;
-        state->block_count = block + 1;
+    uint32_t block = state->block_count;
+    if (block == UINT32_MAX) {
+        asim_tc_fail(state, ASIM_E_SYSTEM, "more than %u blocks at once", UINT32_MAX - 1);
+        return 0;
     }
-    state->extents[block] = (asim_extent){0};
-    state->blocks[block] = (asim_tc_block){.state = ASIM_TC_FREE};
+    size_t need = (size_t)block + 1;
+    if (need > state->extent_capacity && !asim_tc_grow(state, &state->extents, &state->extent_capacity,
+                                                       need + need / 2 + 64, sizeof(asim_extent)))
+        return 0;
+    if (need > state->block_capacity && !asim_tc_grow(state, &state->blocks, &state->block_capacity,
+                                                      state->extent_capacity, sizeof(asim_tc_block)))
+        return 0;
+    state->block_count = block + 1;
     return block;
-}
-
-void asim_tc_block_drop(asim_tc_state *state, uint32_t block)
-{
-    state->blocks[block].state = ASIM_TC_SPARE;
-    state->extents[block].next = state->spare_block;
-    state->spare_block = block;
 }
 
 uint32_t asim_tc_note_new(asim_tc_state *state)
@@ -118,11 +102,9 @@ uint32_t asim_tc_segment_new(asim_tc_state *state, asim_tc_shelf *shelf, const a
         .first = block,
         .shelf = shelf->index,
     };
-    state->extents[block].address = region->address;
-    state->extents[block].size = region->size;
-    state->blocks[block].shelf = shelf->index;
-    state->blocks[block].segment = segment;
-    state->blocks[block].expandable = page != 0;
+    state->extents[block] = (asim_extent){.address = region->address, .size = region->size};
+    state->blocks[block] =
+        (asim_tc_block){.shelf = shelf->index, .segment = segment, .expandable = page != 0};
     size_t place = order_place(state, device, region->address);
     memmove(device->order + place + 1, device->order + place,
             (device->order_count - place) * sizeof *device->order);

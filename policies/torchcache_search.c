@@ -1,5 +1,5 @@
-/* The search for a free block: best fit by (size, address) on exactly the request's stream (R37).
- */
+/* The search for a free block: best fit by (size, address) on exactly the request's stream (R37). The first
+ * sufficient block is found inline, in torchcache.c; here are the rules that may pass it over. */
 #include "policies/torchcache_state.h"
 
 /* How large a block of an expandable segment is or could grow; of a plain one, its size. */
@@ -36,28 +36,17 @@ static uint32_t next_plain(const asim_tc_state *state, const asim_tc_shelf *shel
     return found;
 }
 
-uint32_t asim_tc_search(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded)
+uint32_t asim_tc_search_from(asim_tc_state *state, const asim_tc_shelf *shelf, uint32_t found,
+                             uint64_t rounded)
 {
     const asim_tc_options *options = &state->options;
     uint64_t *steps = &state->counters->search_steps;
-    if (options->gc_threshold > 0 && state->devices[shelf->device].limit != ASIM_TC_UNLIMITED)
-        shelf->group->pools[shelf->large].searches++;
-    uint32_t found = asim_free_find(&shelf->free, state->extents, rounded, steps);
+    found =
+        options->expandable ? least_room(state, shelf, found, steps) : next_plain(state, shelf, found, steps);
     if (!found)
         return 0;
-    if (state->blocks[found].expandable) {
-        found = options->expandable ? least_room(state, shelf, found, steps)
-                                    : next_plain(state, shelf, found, steps);
-        if (!found)
-            return 0;
-    }
     uint64_t size = state->extents[found].size;
-    if (rounded < options->max_split) {
-        if (size >= options->max_split)
-            return 0;
-    } else if (size - rounded >= options->max_rounding) {
-        return 0;
-    }
-    asim_tc_free_take(state, shelf, found);
-    return found;
+    if (rounded < options->max_split)
+        return size >= options->max_split ? 0 : found;
+    return size - rounded >= options->max_rounding ? 0 : found;
 }

@@ -173,15 +173,13 @@ bool asim_tc_fail(asim_tc_state *state, asim_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a device operation that neither worked nor ran out of memory. */
 bool asim_tc_fail_driver(asim_tc_state *state, const char *operation);
-/* Brings counters->largest_free_bytes up to date. */
-void asim_tc_settle(asim_tc_state *state);
 
 /* --- torchcache_records.c: growing tables and their records */
 
 asim_code asim_tc_tables_init(asim_tc_state *state, const asim_policy_env *env, asim_err *err);
 void asim_tc_tables_fini(asim_tc_state *state);
-uint32_t asim_tc_block_new(asim_tc_state *state);
-void asim_tc_block_drop(asim_tc_state *state, uint32_t block);
+/* A record that was never in use; see asim_tc_block_new. */
+uint32_t asim_tc_block_fresh(asim_tc_state *state);
 uint32_t asim_tc_note_new(asim_tc_state *state);
 void asim_tc_note_drop(asim_tc_state *state, uint32_t note);
 /* A segment with one block that covers it; the block is in no set. Counts nothing. Returns the block. */
@@ -193,36 +191,11 @@ asim_tc_shelf *asim_tc_shelf_of(asim_tc_state *state, asim_tc_group *group, uint
 /* Grows an array of item_size bytes an item to need items; on failure the run is broken. */
 bool asim_tc_grow(asim_tc_state *state, void *array, size_t *capacity, size_t need, size_t item_size);
 
-/* --- torchcache_blocks.c: the free set, split, merge, hand-out and completion (sections 12 and 13) */
-
-static inline asim_tc_shelf *asim_tc_shelf_of_block(const asim_tc_state *state, uint32_t block)
-{
-    return state->shelves[state->blocks[block].shelf];
-}
-
-static inline bool asim_tc_is_split(const asim_tc_state *state, uint32_t block) /* R1 */
-{
-    return (state->extents[block].prev | state->extents[block].next) != 0;
-}
-
-void asim_tc_free_add(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block);
-void asim_tc_free_take(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block);
-/* Cuts size bytes off the front of a block into a record of its own, linked in before it; no set changes, no
- * statistic. Returns the front. */
-uint32_t asim_tc_cut_front(asim_tc_state *state, uint32_t block, uint64_t size);
-/* R69: unlinks other, a neighbour of block in the same free or unmapped set as block will be, and adds its
- * bytes to block. The neighbour must be mergeable and out of its set. */
-void asim_tc_absorb(asim_tc_state *state, uint32_t block, uint32_t other);
-/* R62 and R64: returns the block handed out, or 0 (broken). */
-uint32_t asim_tc_hand_out(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block, uint64_t rounded,
-                          uint64_t requested);
-/* R68. */
-void asim_tc_complete(asim_tc_state *state, uint32_t block);
-
 /* --- torchcache_search.c (section 7) */
 
-/* R37: the block found, out of its set; or 0. */
-uint32_t asim_tc_search(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded);
+/* R37 steps 3 to 5 for the first sufficient block: the block to use, still in its set; or 0. */
+uint32_t asim_tc_search_from(asim_tc_state *state, const asim_tc_shelf *shelf, uint32_t found,
+                             uint64_t rounded);
 
 /* --- torchcache_obtain.c: new segments, garbage collection, releases (sections 9 to 11) */
 

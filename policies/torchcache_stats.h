@@ -1,28 +1,21 @@
 /* policies/torchcache_stats.h - the allocator's statistics (section 18), one set a device.
  *
- * Nine statistics are kept for the small and the large pools. What is not stored follows from what is:
- * all = small + large except for peaks, and freed = base + allocated - current, base being the value of
- * current when the totals began. The peak of all is raised with every increase.
+ * What every request touches is kept to what can't be derived. Of the nine statistics of memory_stats(),
+ * each with current, peak, allocated and freed for all, small and large pools:
+ *
+ *   - all = small + large, except for peaks, which are kept for all as well;
+ *   - freed = base + allocated - current, base being the value of current when the totals began;
+ *   - active = allocation + pending (freed, not reusable yet), and rises when allocation does;
+ *   - peaks of what a request raises are taken before the next decrease, not at each increase: until then
+ *     the current value is the peak. `rising` says that some increase has not been looked at yet.
  */
 #ifndef ASIM_POLICIES_TORCHCACHE_STATS_H
 #define ASIM_POLICIES_TORCHCACHE_STATS_H
 
 #include "policies/torchcache_release.h"
 
+#include <stdbool.h>
 #include <stdint.h>
-
-typedef enum asim_tc_stat { /* in the order of the report */
-    ASIM_TC_ALLOCATION,
-    ASIM_TC_SEGMENT,
-    ASIM_TC_ACTIVE,
-    ASIM_TC_INACTIVE_SPLIT,
-    ASIM_TC_ALLOCATED_BYTES,
-    ASIM_TC_RESERVED_BYTES,
-    ASIM_TC_ACTIVE_BYTES,
-    ASIM_TC_INACTIVE_SPLIT_BYTES,
-    ASIM_TC_REQUESTED_BYTES,
-    ASIM_TC_STATS
-} asim_tc_stat;
 
 typedef struct asim_tc_counter { /* a single statistic */
     int64_t current, peak, allocated, base;
@@ -33,8 +26,28 @@ typedef struct asim_tc_pair { /* an array statistic; [0] small pools, [1] large 
     int64_t peak_all;
 } asim_tc_pair;
 
+/* Blocks: how many, their bytes, and the bytes that were asked for. */
+typedef struct asim_tc_amount {
+    int64_t count, bytes, requested;
+} asim_tc_amount;
+
+typedef struct asim_tc_requests { /* of the small, or of the large pools */
+    asim_tc_amount live;          /* handed out; requested: pending ones included */
+    asim_tc_amount total;         /* handed out since the totals began */
+    asim_tc_amount pending;       /* freed and not reusable yet; requested unused */
+    asim_tc_amount adopted;       /* pending from the start: in the totals of active alone */
+    asim_tc_amount base;          /* live when the totals began */
+    asim_tc_amount base_active;   /* active when the totals began; requested unused */
+    asim_tc_amount peak;          /* of live */
+    asim_tc_amount peak_active;   /* of active while some were pending; requested unused */
+} asim_tc_requests;
+
 typedef struct asim_tc_stats {
-    asim_tc_pair pairs[ASIM_TC_STATS];
+    asim_tc_requests requests[2];
+    asim_tc_amount peak_all, peak_active_all;
+    bool rising;
+    asim_tc_pair inactive_split, inactive_split_bytes;
+    asim_tc_pair segment, reserved_bytes;
     asim_tc_counter oversize_allocations, oversize_segments;
     int64_t num_alloc_retries, num_ooms, num_sync_all_streams, num_device_alloc, num_device_free;
     int64_t max_split_size; /* R122 */
@@ -56,24 +69,74 @@ static inline void asim_tc_counter_down(asim_tc_counter *counter, uint64_t amoun
 }
 
 /* R65. */
-static inline void asim_tc_up(asim_tc_stats *stats, asim_tc_stat stat, bool large, uint64_t amount)
+static inline void asim_tc_up(asim_tc_pair *pair, bool large, uint64_t amount)
 {
-    asim_tc_pair *pair = &stats->pairs[stat];
     asim_tc_counter_up(&pair->kind[large], amount);
     int64_t all = pair->kind[0].current + pair->kind[1].current;
     if (pair->peak_all < all)
         pair->peak_all = all;
 }
 
-static inline void asim_tc_down(asim_tc_stats *stats, asim_tc_stat stat, bool large, uint64_t amount)
+static inline void asim_tc_down(asim_tc_pair *pair, bool large, uint64_t amount)
 {
-    asim_tc_counter_down(&stats->pairs[stat].kind[large], amount);
+    asim_tc_counter_down(&pair->kind[large], amount);
 }
 
-static inline int64_t asim_tc_current(const asim_tc_stats *stats, asim_tc_stat stat)
+/* The peaks of allocation, allocated_bytes, active, active_bytes and requested_bytes. */
+void asim_tc_stats_take_peaks(asim_tc_stats *stats);
+
+static inline void asim_tc_before_decrease(asim_tc_stats *stats)
 {
-    return stats->pairs[stat].kind[0].current + stats->pairs[stat].kind[1].current;
+    if (stats->rising)
+        asim_tc_stats_take_peaks(stats);
 }
+
+/* R64: a block of size bytes was handed out. */
+static inline void asim_tc_count_handed_out(asim_tc_stats *stats, bool large, uint64_t size,
+                                            uint64_t requested)
+{
+    asim_tc_requests *requests = &stats->requests[large];
+    requests->live.count++;
+    requests->live.bytes += (int64_t)size;
+    requests->live.requested += (int64_t)requested;
+    requests->total.count++;
+    requests->total.bytes += (int64_t)size;
+    requests->total.requested += (int64_t)requested;
+    stats->rising = true;
+}
+
+/* R66: its free was asked for, and R68: it is reusable, in one. */
+static inline void asim_tc_count_freed(asim_tc_stats *stats, bool large, uint64_t size, uint64_t requested)
+{
+    asim_tc_requests *requests = &stats->requests[large];
+    asim_tc_before_decrease(stats);
+    requests->live.count--;
+    requests->live.bytes -= (int64_t)size;
+    requests->live.requested -= (int64_t)requested;
+}
+
+/* R66 alone; R68 follows. */
+static inline void asim_tc_count_pending(asim_tc_stats *stats, bool large, uint64_t size)
+{
+    asim_tc_requests *requests = &stats->requests[large];
+    asim_tc_count_freed(stats, large, size, 0);
+    requests->pending.count++;
+    requests->pending.bytes += (int64_t)size;
+}
+
+/* R68 of a block that was pending. */
+static inline void asim_tc_count_completed(asim_tc_stats *stats, bool large, uint64_t size,
+                                           uint64_t requested)
+{
+    asim_tc_requests *requests = &stats->requests[large];
+    asim_tc_before_decrease(stats);
+    requests->pending.count--;
+    requests->pending.bytes -= (int64_t)size;
+    requests->live.requested -= (int64_t)requested;
+}
+
+/* A pending block that was there from the start (an opening state): as if handed out and freed. */
+void asim_tc_count_adopted_pending(asim_tc_stats *stats, bool large, uint64_t size, uint64_t requested);
 
 /* R125. */
 void asim_tc_stats_reset_peaks(asim_tc_stats *stats);
