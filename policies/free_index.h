@@ -47,7 +47,7 @@ typedef struct asim_free_index { /* zeroed: empty */
 static inline unsigned asim_free_bin(uint64_t size)
 {
     uint64_t units = size >> 9;
-    unsigned shift = 59U - (unsigned)__builtin_clzll(units | 16);
+    unsigned shift = (63U - (unsigned)__builtin_clzll(units | 16)) - 4;
     return (shift << 4) + (unsigned)(units >> shift);
 }
 
@@ -55,10 +55,9 @@ static inline unsigned asim_free_bin(uint64_t size)
 void asim_free_insert_among(asim_free_index *index, asim_extent *extents, uint32_t block, unsigned bin);
 void asim_free_remove_among(asim_free_index *index, asim_extent *extents, uint32_t block, unsigned bin);
 
-/* The block must not be in the set, and its size and address may not change while it is. */
-static inline void asim_free_insert(asim_free_index *index, asim_extent *extents, uint32_t block)
+static inline void asim_free_insert_into(asim_free_index *index, asim_extent *extents, uint32_t block,
+                                         unsigned bin)
 {
-    unsigned bin = asim_free_bin(extents[block].size);
     if (index->roots[bin]) {
         asim_free_insert_among(index, extents, block, bin);
         return;
@@ -75,10 +74,9 @@ static inline bool asim_free_is_alone(const asim_free_index *index, const asim_e
     return index->roots[bin] == block && (extents[block].left | extents[block].right) == 0;
 }
 
-/* The block must be in the set. */
-static inline void asim_free_remove(asim_free_index *index, asim_extent *extents, uint32_t block)
+static inline void asim_free_remove_from(asim_free_index *index, asim_extent *extents, uint32_t block,
+                                         unsigned bin)
 {
-    unsigned bin = asim_free_bin(extents[block].size);
     if (!asim_free_is_alone(index, extents, block, bin)) {
         asim_free_remove_among(index, extents, block, bin);
         return;
@@ -89,19 +87,32 @@ static inline void asim_free_remove(asim_free_index *index, asim_extent *extents
         index->summary &= ~(UINT64_C(1) << (bin / 64));
 }
 
+/* The block must not be in the set, and its size and address may not change while it is. */
+static inline void asim_free_insert(asim_free_index *index, asim_extent *extents, uint32_t block)
+{
+    asim_free_insert_into(index, extents, block, asim_free_bin(extents[block].size));
+}
+
+/* The block must be in the set. */
+static inline void asim_free_remove(asim_free_index *index, asim_extent *extents, uint32_t block)
+{
+    asim_free_remove_from(index, extents, block, asim_free_bin(extents[block].size));
+}
+
 /* Takes size bytes off the front of a block in the set, which stays in it. */
 static inline void asim_free_shrink(asim_free_index *index, asim_extent *extents, uint32_t block,
                                     uint64_t size)
 {
     asim_extent *extent = &extents[block];
-    unsigned bin = asim_free_bin(extent->size);
-    bool stays = bin == asim_free_bin(extent->size - size) && asim_free_is_alone(index, extents, block, bin);
+    const uint64_t rest = extent->size - size;
+    const unsigned from = asim_free_bin(extent->size), into = asim_free_bin(rest);
+    const bool stays = from == into && asim_free_is_alone(index, extents, block, from);
     if (!stays)
-        asim_free_remove(index, extents, block);
+        asim_free_remove_from(index, extents, block, from);
     extent->address += size;
-    extent->size -= size;
+    extent->size = rest;
     if (!stays)
-        asim_free_insert(index, extents, block);
+        asim_free_insert_into(index, extents, block, into);
 }
 
 /* The least block of the first bin at or after bin that holds any, or 0. */

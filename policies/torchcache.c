@@ -260,24 +260,12 @@ static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf
     return ASIM_REFUSED;
 }
 
-static asim_alloc_result obtain_and_hand_out(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded,
-                                             uint64_t requested, uint32_t *ret_block)
-{
-    uint32_t found;
-    if (!obtain_memory(state, shelf, rounded, &found))
-        return ASIM_BROKEN;
-    if (!found)
-        return refuse(state, shelf, rounded);
-    *ret_block = asim_tc_hand_out(state, shelf, found, false, rounded, requested);
-    return ASIM_PLACED;
-}
-
 /* R37. The block found stays in its set. */
 static inline uint32_t search(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded)
 {
     const asim_tc_options *options = &state->options;
     if (options->gc_threshold > 0 && state->devices[shelf->device].limit != ASIM_TC_UNLIMITED)
-        shelf->group->pools[shelf->large].searches++;
+        shelf->pool->searches++;
     uint32_t found = asim_free_find(&shelf->free, state->extents, rounded, &state->counters->search_steps);
     if (found && (state->blocks[found].expandable || state->extents[found].size >= options->max_split))
         found = asim_tc_search_from(state, shelf, found, rounded);
@@ -306,13 +294,13 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
         return ASIM_BROKEN;
 
     uint32_t block = search(state, shelf, rounded);
-    if (block) {
-        block = asim_tc_hand_out(state, shelf, block, true, rounded, size);
-    } else {
-        asim_alloc_result result = obtain_and_hand_out(state, shelf, rounded, size, &block);
-        if (result != ASIM_PLACED)
-            return result;
+    if (!block) {
+        if (!obtain_memory(state, shelf, rounded, &block))
+            return ASIM_BROKEN;
+        if (!block)
+            return refuse(state, shelf, rounded);
     }
+    block = asim_tc_hand_out(state, shelf, block, rounded, size);
     if (!block || state->broken)
         return ASIM_BROKEN;
     asim_tc_settle(state);
@@ -330,7 +318,7 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
 static asim_free_result torchcache_free(asim_policy_state *state, uint32_t block, bool completion_follows)
 {
     asim_tc_shelf *shelf = asim_tc_shelf_of_block(state, block);
-    asim_tc_stats *stats = &state->devices[shelf->device].stats;
+    asim_tc_stats *stats = shelf->stats;
     const uint64_t size = state->extents[block].size;
     if (size >= state->options.max_split)
         asim_tc_counter_down(&stats->oversize_allocations, 1);

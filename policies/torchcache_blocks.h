@@ -52,7 +52,7 @@ static inline void asim_tc_free_add(asim_tc_state *state, asim_tc_shelf *shelf, 
 {
     uint64_t size = state->extents[block].size;
     state->blocks[block].state = ASIM_TC_FREE;
-    state->blocks[block].inserted = shelf->group->pools[shelf->large].searches;
+    state->blocks[block].inserted = shelf->pool->searches;
     asim_free_insert(&shelf->free, state->extents, block);
     if (state->counters->largest_free_bytes < size)
         state->counters->largest_free_bytes = size;
@@ -138,12 +138,12 @@ static inline bool asim_tc_splits(const asim_tc_options *options, bool large, ui
     return rest > ASIM_TC_SMALL_MAX && rounded < options->max_split;
 }
 
-/* Hands out of block, which is in the shelf's free set (in_set) or in none, what a request needs. Returns the
- * block handed out, or 0 (broken). */
+/* Hands out of block, which is in the shelf's free set, what a request needs. Returns the block handed out,
+ * or 0 (broken). */
 static inline uint32_t asim_tc_hand_out(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block,
-                                        bool in_set, uint64_t rounded, uint64_t requested)
+                                        uint64_t rounded, uint64_t requested)
 {
-    asim_tc_stats *stats = &state->devices[shelf->device].stats;
+    asim_tc_stats *stats = shelf->stats;
     const bool large = shelf->large, plain = !state->blocks[block].expandable;
     const bool was_split = asim_tc_is_split(state, block);
     const uint64_t whole = state->extents[block].size;
@@ -153,16 +153,10 @@ static inline uint32_t asim_tc_hand_out(asim_tc_state *state, asim_tc_shelf *she
         uint32_t front = asim_tc_link_front(state, block, state->extents[block].address, size);
         if (!front)
             return 0;
-        if (in_set) {
-            asim_free_shrink(&shelf->free, state->extents, block, size);
-            state->blocks[block].inserted = shelf->group->pools[large].searches;
-            if (state->counters->largest_free_bytes == whole)
-                state->largest_stale = true;
-        } else {
-            state->extents[block].address += size;
-            state->extents[block].size -= size;
-            asim_tc_free_add(state, shelf, block);
-        }
+        asim_free_shrink(&shelf->free, state->extents, block, size);
+        state->blocks[block].inserted = shelf->pool->searches;
+        if (state->counters->largest_free_bytes == whole)
+            state->largest_stale = true;
         block = front;
         if (plain && was_split) {
             asim_tc_down(&stats->inactive_split_bytes, large, size);
@@ -171,8 +165,7 @@ static inline uint32_t asim_tc_hand_out(asim_tc_state *state, asim_tc_shelf *she
             asim_tc_up(&stats->inactive_split, large, 1);
         }
     } else {
-        if (in_set)
-            asim_tc_free_take(state, shelf, block);
+        asim_tc_free_take(state, shelf, block);
         if (plain && was_split) {
             asim_tc_down(&stats->inactive_split_bytes, large, size);
             asim_tc_down(&stats->inactive_split, large, 1);
@@ -210,7 +203,7 @@ static inline void asim_tc_make_free(asim_tc_state *state, asim_tc_shelf *shelf,
         return;
     /* The net change of what is free and split: 1 - merges blocks and size bytes while it is split, else all
      * that was absorbed goes. */
-    asim_tc_stats *stats = &state->devices[shelf->device].stats;
+    asim_tc_stats *stats = shelf->stats;
     if (asim_tc_is_split(state, block)) {
         asim_tc_up(&stats->inactive_split_bytes, shelf->large, size);
         if (merges == 0)

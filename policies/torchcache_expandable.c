@@ -170,7 +170,6 @@ bool asim_tc_expand(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded
             state->blocks[state->extents[block].next].state != ASIM_TC_UNMAPPED)
             return true; /* R92a: even the whole range is too small */
     }
-    asim_tc_free_take(state, shelf, block);
     shelf->group->segments++;
     *ret_block = block;
     return true;

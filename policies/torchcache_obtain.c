@@ -36,6 +36,7 @@ bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded
     if (size >= state->options.max_split)
         asim_tc_counter_up(&device->stats.oversize_segments, 1);
     device->stats.num_device_alloc++;
+    asim_tc_free_add(state, shelf, block);
     *ret_block = block;
     return true;
 }

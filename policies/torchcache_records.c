@@ -148,6 +148,8 @@ asim_tc_shelf *asim_tc_shelf_of(asim_tc_state *state, asim_tc_group *group, uint
     }
     shelf->stream = handle;
     shelf->group = group;
+    shelf->pool = pool;
+    shelf->stats = &state->devices[group->device].stats;
     shelf->index = (uint32_t)state->shelf_count;
     shelf->device = group->device;
     shelf->lane = state->streams[stream].lane;

@@ -67,23 +67,27 @@ typedef struct asim_tc_queue { /* events of one stream, oldest first */
 
 typedef struct asim_tc_group asim_tc_group;
 
-typedef struct asim_tc_shelf {
-    asim_free_index free;
-    uint64_t stream; /* handle */
-    asim_tc_group *group;
-    uint32_t index; /* in state->shelves */
-    uint16_t device;
-    uint16_t lane; /* one with this device and stream, for driver calls */
-    bool large;
-    uint32_t *unmapped; /* by ascending address */
-    size_t unmapped_count, unmapped_capacity;
-} asim_tc_shelf;
+typedef struct asim_tc_shelf asim_tc_shelf;
 
 typedef struct asim_tc_pool {
     uint64_t searches; /* R37 step 1 */
     asim_tc_shelf **shelves;
     size_t shelf_count, shelf_capacity;
 } asim_tc_pool;
+
+struct asim_tc_shelf {
+    asim_free_index free;
+    asim_tc_pool *pool;
+    asim_tc_stats *stats; /* of its device */
+    asim_tc_group *group;
+    uint64_t stream; /* handle */
+    uint32_t index;  /* in state->shelves */
+    uint16_t device;
+    uint16_t lane; /* one with this device and stream, for driver calls */
+    bool large;
+    uint32_t *unmapped; /* by ascending address */
+    size_t unmapped_count, unmapped_capacity;
+};
 
 struct asim_tc_group {
     uint16_t pool; /* id; 0: the default pools */
@@ -199,7 +203,7 @@ uint32_t asim_tc_search_from(asim_tc_state *state, const asim_tc_shelf *shelf, u
 
 /* --- torchcache_obtain.c: new segments, garbage collection, releases (sections 9 to 11) */
 
-/* R45. *ret_block: the found block, in no set; 0: no memory. False: broken. */
+/* R45. *ret_block: the found block, which is in the free set here; 0: no memory. False: broken. */
 bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, bool retry,
                     uint32_t *ret_block);
 bool asim_tc_collect_garbage(asim_tc_state *state, asim_tc_device *device);
