@@ -3,7 +3,7 @@
  * Blocks are records in the policy's own growable array of asim_extent, named by 32-bit index; index 0 is "no
  * block". The set links records that are in it through left and right, so it never allocates and can't fail.
  *
- *     size -> bin (16 exact ones up to 8 KiB, then 16 an octave) -> bitmap -> root of a small tree
+ *     size -> bin (16 an octave) -> bitmap -> root of a small tree
  *
  *     summary 0010...            one bit for each word of bits that is not zero
  *     bits    ..01001000..       one bit for each bin that is not empty
@@ -22,10 +22,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct asim_extent {
     uint64_t address;
-    uint64_t size;        /* bytes, below 2^61 */
+    uint64_t size;        /* bytes, 512 to 2^61 - 1 */
     uint32_t left, right; /* owned by the free index while the block is in it */
     uint32_t prev, next;  /* neighbours in address order; the policy's own */
 } asim_extent;
@@ -43,12 +44,14 @@ typedef struct asim_free_index { /* zeroed: empty */
     uint32_t roots[ASIM_FREE_BINS];
 } asim_free_index;
 
-/* Sizes in units of 512: 0 to 15 map to themselves, then 16 bins for each power of two. */
+/* Sixteen bins for each power of two of 512 bytes: the exponent and the four highest bits of the fraction, as
+ * the IEEE double of the size in units of 512 holds them side by side. Exact below 2^53 units. */
 static inline unsigned asim_free_bin(uint64_t size)
 {
-    uint64_t units = size >> 9;
-    unsigned shift = (63U - (unsigned)__builtin_clzll(units | 16)) - 4;
-    return (shift << 4) + (unsigned)(units >> shift);
+    double units = (double)(int64_t)(size >> 9);
+    uint64_t bits;
+    memcpy(&bits, &units, sizeof bits);
+    return (unsigned)(bits >> 48) - (1023U << 4);
 }
 
 /* The slow halves of insert and remove: the bin holds other blocks too. */
@@ -118,8 +121,8 @@ static inline void asim_free_shrink(asim_free_index *index, asim_extent *extents
 /* The least block of the first bin at or after bin that holds any, or 0. */
 uint32_t asim_free_from(const asim_free_index *index, const asim_extent *extents, unsigned bin);
 
-/* The first block of at least size bytes in (size, address) order, or 0. *steps grows by the blocks looked
- * at. */
+/* The first block of at least size (512 or more) bytes in (size, address) order, or 0. *steps grows by the
+ * blocks looked at. */
 static inline uint32_t asim_free_find(const asim_free_index *index, const asim_extent *extents, uint64_t size,
                                       uint64_t *steps)
 {
@@ -140,7 +143,7 @@ static inline uint32_t asim_free_find(const asim_free_index *index, const asim_e
     return asim_free_from(index, extents, bin + 1);
 }
 
-/* The last block of fewer than size bytes, or 0. */
+/* The last block of fewer than size (512 or more) bytes, or 0. */
 uint32_t asim_free_below(const asim_free_index *index, const asim_extent *extents, uint64_t size);
 
 /* Ends and neighbours in (size, address) order, or 0. The block given must be in the set. */

@@ -323,12 +323,12 @@ static asim_free_result torchcache_free(asim_policy_state *state, uint32_t block
     if (size >= state->options.max_split)
         asim_tc_counter_down(&stats->oversize_allocations, 1);
     if (!completion_follows && !state->blocks[block].uses) {
-        asim_tc_count_freed(stats, shelf->large, size, state->blocks[block].requested);
+        asim_tc_count_freed(stats, shelf->requests, size, state->blocks[block].requested);
         asim_tc_make_free(state, shelf, block);
         asim_tc_settle(state);
         return ASIM_FREED;
     }
-    asim_tc_count_pending(stats, shelf->large, size);
+    asim_tc_count_pending(stats, shelf->requests, size);
     state->blocks[block].state = ASIM_TC_PENDING;
     if (completion_follows)
         asim_tc_uses_clear(state, block);

@@ -48,9 +48,9 @@ static bool cut_blocks(const adoption *adopted, const asim_opening_segment *run,
         }
         record->state = recorded->state;
         if (recorded->state == ASIM_BLOCK_PENDING) {
-            asim_tc_count_adopted_pending(stats, shelf->large, size, recorded->requested);
+            asim_tc_count_adopted_pending(stats, shelf->requests, size, recorded->requested);
         } else {
-            asim_tc_count_handed_out(stats, shelf->large, size, recorded->requested);
+            asim_tc_count_handed_out(stats, shelf->requests, size, recorded->requested);
             if (size >= state->options.max_split)
                 asim_tc_counter_up(&stats->oversize_allocations, 1);
         }

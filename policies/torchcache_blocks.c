@@ -33,7 +33,7 @@ uint32_t asim_tc_cut_back(asim_tc_state *state, uint32_t block, uint64_t size)
 void asim_tc_complete(asim_tc_state *state, uint32_t block)
 {
     asim_tc_shelf *shelf = asim_tc_shelf_of_block(state, block);
-    asim_tc_count_completed(shelf->stats, shelf->large, state->extents[block].size,
+    asim_tc_count_completed(shelf->stats, shelf->requests, state->extents[block].size,
                             state->blocks[block].requested);
     asim_tc_make_free(state, shelf, block);
 }

@@ -173,7 +173,7 @@ static inline uint32_t asim_tc_hand_out(asim_tc_state *state, asim_tc_shelf *she
     }
     state->blocks[block].state = ASIM_TC_LIVE;
     state->blocks[block].requested = requested;
-    asim_tc_count_handed_out(stats, large, size, requested);
+    asim_tc_count_handed_out(stats, shelf->requests, size, requested);
     if (size >= state->options.max_split)
         asim_tc_counter_up(&stats->oversize_allocations, 1);
     return block;

@@ -150,6 +150,7 @@ asim_tc_shelf *asim_tc_shelf_of(asim_tc_state *state, asim_tc_group *group, uint
     shelf->group = group;
     shelf->pool = pool;
     shelf->stats = &state->devices[group->device].stats;
+    shelf->requests = &shelf->stats->requests[large];
     shelf->index = (uint32_t)state->shelf_count;
     shelf->device = group->device;
     shelf->lane = state->streams[stream].lane;

@@ -78,7 +78,8 @@ typedef struct asim_tc_pool {
 struct asim_tc_shelf {
     asim_free_index free;
     asim_tc_pool *pool;
-    asim_tc_stats *stats; /* of its device */
+    asim_tc_stats *stats;       /* of its device */
+    asim_tc_requests *requests; /* of those, its kind's */
     asim_tc_group *group;
     uint64_t stream; /* handle */
     uint32_t index;  /* in state->shelves */

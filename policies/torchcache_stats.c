@@ -38,9 +38,9 @@ void asim_tc_stats_take_peaks(asim_tc_stats *stats)
     stats->rising = false;
 }
 
-void asim_tc_count_adopted_pending(asim_tc_stats *stats, bool large, uint64_t size, uint64_t requested)
+void asim_tc_count_adopted_pending(asim_tc_stats *stats, asim_tc_requests *requests, uint64_t size,
+                                   uint64_t requested)
 {
-    asim_tc_requests *requests = &stats->requests[large];
     requests->pending.count++;
     requests->pending.bytes += (int64_t)size;
     requests->adopted.count++;

@@ -91,11 +91,10 @@ static inline void asim_tc_before_decrease(asim_tc_stats *stats)
         asim_tc_stats_take_peaks(stats);
 }
 
-/* R64: a block of size bytes was handed out. */
-static inline void asim_tc_count_handed_out(asim_tc_stats *stats, bool large, uint64_t size,
+/* requests belongs to stats. R64: a block of size bytes was handed out. */
+static inline void asim_tc_count_handed_out(asim_tc_stats *stats, asim_tc_requests *requests, uint64_t size,
                                             uint64_t requested)
 {
-    asim_tc_requests *requests = &stats->requests[large];
     requests->live.count++;
     requests->live.bytes += (int64_t)size;
     requests->live.requested += (int64_t)requested;
@@ -106,9 +105,9 @@ static inline void asim_tc_count_handed_out(asim_tc_stats *stats, bool large, ui
 }
 
 /* R66: its free was asked for, and R68: it is reusable, in one. */
-static inline void asim_tc_count_freed(asim_tc_stats *stats, bool large, uint64_t size, uint64_t requested)
+static inline void asim_tc_count_freed(asim_tc_stats *stats, asim_tc_requests *requests, uint64_t size,
+                                       uint64_t requested)
 {
-    asim_tc_requests *requests = &stats->requests[large];
     asim_tc_before_decrease(stats);
     requests->live.count--;
     requests->live.bytes -= (int64_t)size;
@@ -116,19 +115,17 @@ static inline void asim_tc_count_freed(asim_tc_stats *stats, bool large, uint64_
 }
 
 /* R66 alone; R68 follows. */
-static inline void asim_tc_count_pending(asim_tc_stats *stats, bool large, uint64_t size)
+static inline void asim_tc_count_pending(asim_tc_stats *stats, asim_tc_requests *requests, uint64_t size)
 {
-    asim_tc_requests *requests = &stats->requests[large];
-    asim_tc_count_freed(stats, large, size, 0);
+    asim_tc_count_freed(stats, requests, size, 0);
     requests->pending.count++;
     requests->pending.bytes += (int64_t)size;
 }
 
 /* R68 of a block that was pending. */
-static inline void asim_tc_count_completed(asim_tc_stats *stats, bool large, uint64_t size,
+static inline void asim_tc_count_completed(asim_tc_stats *stats, asim_tc_requests *requests, uint64_t size,
                                            uint64_t requested)
 {
-    asim_tc_requests *requests = &stats->requests[large];
     asim_tc_before_decrease(stats);
     requests->pending.count--;
     requests->pending.bytes -= (int64_t)size;
@@ -136,7 +133,8 @@ static inline void asim_tc_count_completed(asim_tc_stats *stats, bool large, uin
 }
 
 /* A pending block that was there from the start (an opening state): as if handed out and freed. */
-void asim_tc_count_adopted_pending(asim_tc_stats *stats, bool large, uint64_t size, uint64_t requested);
+void asim_tc_count_adopted_pending(asim_tc_stats *stats, asim_tc_requests *requests, uint64_t size,
+                                   uint64_t requested);
 
 /* R125. */
 void asim_tc_stats_reset_peaks(asim_tc_stats *stats);

@@ -59,11 +59,25 @@ static void compare(const model *m, uint64_t size)
 Test(free_index, empty_finds_nothing)
 {
     static model m;
-    compare(&m, 0);
+    compare(&m, 512);
     compare(&m, UINT64_C(1) << 60);
     cr_assert_eq(asim_free_first(&m.index, m.extents), 0);
     cr_assert_eq(asim_free_last(&m.index, m.extents), 0);
     cr_assert_eq(asim_free_check(&m.index, m.extents, 0), 0);
+}
+
+/* Bins ascend with size, from the smallest block to the largest, and none is out of range. */
+Test(free_index, bins_ascend)
+{
+    unsigned last = 0;
+    for (uint64_t size = 512; size < UINT64_C(1) << 61; size += size / 40 + 1) {
+        unsigned bin = asim_free_bin(size);
+        cr_assert_geq(bin, last);
+        cr_assert_lt(bin, ASIM_FREE_BINS);
+        last = bin;
+    }
+    cr_assert_eq(asim_free_bin(512), 0);
+    cr_assert_eq(asim_free_bin((UINT64_C(1) << 61) - 1), ASIM_FREE_BINS - 1);
 }
 
 /* A block that shrinks keeps its place among the others. */
@@ -117,7 +131,7 @@ static void churn(uint64_t seed, uint64_t sizes, unsigned shift)
             spare[spares++] = m->sorted[place];
             take(m, place);
         }
-        compare(m, asim_rng_below(&rng, sizes << shift << 9));
+        compare(m, 512 + asim_rng_below(&rng, sizes << shift << 9));
         if (step % 64 == 0) {
             cr_assert_eq(asim_free_check(&m->index, m->extents, BLOCKS), m->count);
             for (size_t i = 0; i < m->count; i++) {
