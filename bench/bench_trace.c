@@ -38,7 +38,7 @@ static void must(asim_code code, const asim_err *err)
 {
     if (code) {
         fprintf(stderr, "bench_trace: %s\n", err->message);
-        exit(code);
+        exit((int)code);
     }
 }
 

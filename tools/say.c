@@ -13,7 +13,7 @@ void asim_say_before(void (*before)(void *ctx), void *ctx)
     before_context = ctx;
 }
 
-static void say(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
 {
     if (before_saying)
         before_saying(before_context);
