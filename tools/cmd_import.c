@@ -1,6 +1,7 @@
 /* allocsim import: a foreign recording becomes a trace file, with a word on what it can't tell. */
 #include "tools/load.h"
 #include "tools/units.h"
+#include "traces/formats.h"
 #include "traces/native.h"
 
 #include <inttypes.h>
@@ -37,13 +38,11 @@ static const asim_option table[] = {
 static asim_code check_format(const char *name, asim_err *err)
 {
     char list[400] = "";
-    if (!name)
+    if (!name || asim_importer_named(name))
         return ASIM_OK;
-    for (size_t i = 0; asim_recordings[i]; i++) {
-        if (strcmp(asim_recordings[i]->name, name) == 0)
-            return ASIM_OK;
+    for (size_t i = 0; asim_importers[i]; i++) {
         size_t length = strlen(list);
-        snprintf(list + length, sizeof list - length, "%s%s", i ? ", " : "", asim_recordings[i]->name);
+        snprintf(list + length, sizeof list - length, "%s%s", i ? ", " : "", asim_importers[i]->name);
     }
     return asim_fail(err, ASIM_E_USAGE, "--format: there is no format '%.64s'; known: %s", name, list);
 }

@@ -1,9 +1,36 @@
-/* allocsim trace: what a trace holds, and whether it is well formed. */
+/* allocsim trace: what a trace holds, whether it is well formed, and its events as text. */
 #include "tools/load.h"
+#include "tools/trace_info.h"
 #include "tools/units.h"
 #include "traces/native.h"
+#include "traces/text.h"
 
-extern const asim_verb asim_verb_trace_check;
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+extern const asim_verb asim_verb_trace_info, asim_verb_trace_check, asim_verb_trace_head;
+
+static int info(asim_cli *cli, const void *values, char **operands, size_t count)
+{
+    (void)values;
+    int status = 0;
+    for (size_t i = 0; i < count; i++) {
+        asim_err err = ASIM_ERR_INIT;
+        asim_trace *trace;
+        const char *imported = NULL;
+        if (asim_load_trace(cli, operands[i], &trace, &imported, &err)) {
+            int one = asim_say_error(&err);
+            status = one > status ? one : status;
+            continue;
+        }
+        if (i > 0)
+            putchar('\n');
+        asim_print_trace_info(stdout, operands[i], imported, trace);
+        asim_trace_release(trace);
+    }
+    return status;
+}
 
 /* A file that is no trace at all is bad input; one that is, with a fault in it, is the answer no. */
 static int check_one(asim_cli *cli, const char *path)
@@ -34,6 +61,73 @@ static int check(asim_cli *cli, const void *values, char **operands, size_t coun
     return status;
 }
 
+typedef struct head_options {
+    uint64_t count, from;
+} head_options;
+
+static const head_options head_defaults = {.count = 20};
+
+static const asim_option head_table[] = {
+    {.name = "count",
+     .letter = 'n',
+     .type = ASIM_OPTION_NUMBER,
+     .offset = offsetof(head_options, count),
+     .argument = "N",
+     .help = "how many events [20]",
+     .max = INT64_MAX},
+    {.name = "from",
+     .type = ASIM_OPTION_NUMBER,
+     .offset = offsetof(head_options, from),
+     .argument = "EVENT",
+     .help = "the first of them, counted from 0 [0]",
+     .max = INT64_MAX},
+};
+
+static asim_code write_text(void *ctx, const char *text, size_t length, asim_err *err)
+{
+    if (fwrite(text, 1, length, ctx) == length)
+        return ASIM_OK;
+    return asim_fail(err, ASIM_E_SYSTEM, "standard output can't be written: %s", strerror(errno));
+}
+
+/* Of a trace file only the frames that hold the window are read. */
+static int head(asim_cli *cli, const void *values, char **operands, size_t count)
+{
+    (void)count;
+    const head_options *o = values;
+    const char *path = operands[0];
+    asim_err err = ASIM_ERR_INIT;
+    asim_trace *trace;
+    bool native = asim_is_native(path);
+    asim_code code = native ? asim_trace_load_window(path, o->from, o->count, cli->mem, &trace, &err)
+                            : asim_load_trace(cli, path, &trace, NULL, &err);
+    if (code) {
+        if (strncmp(err.message, path, strlen(path)) != 0)
+            asim_err_context(&err, "%s", path);
+        return asim_say_error(&err);
+    }
+    asim_text_out out = {write_text, stdout};
+    uint64_t first = native ? 0 : o->from;
+    if (first > trace->event_count)
+        code = asim_fail(&err, ASIM_E_INPUT, "%s: there is no event %" PRIu64 "; it has %" PRIu64, path,
+                         o->from, trace->event_count);
+    else
+        code = asim_text_write_events(trace, first, native ? trace->event_count : o->count, cli->mem, &out,
+                                      &err);
+    asim_trace_release(trace);
+    return code ? asim_say_error(&err) : 0;
+}
+
+const asim_verb asim_verb_trace_info = {
+    .name = "trace info",
+    .operands = "TRACE...",
+    .summary = "Shows what a trace holds, and what it can't tell",
+    .example = "trace info trace.zst",
+    .min_operands = 1,
+    .max_operands = SIZE_MAX,
+    .run = info,
+};
+
 const asim_verb asim_verb_trace_check = {
     .name = "trace check",
     .operands = "TRACE...",
@@ -42,4 +136,18 @@ const asim_verb asim_verb_trace_check = {
     .min_operands = 1,
     .max_operands = SIZE_MAX,
     .run = check,
+};
+
+const asim_verb asim_verb_trace_head = {
+    .name = "trace head",
+    .operands = "TRACE",
+    .summary = "Prints a trace's first events, or those from one on, as text",
+    .example = "trace head -n 5 trace.zst",
+    .options = head_table,
+    .option_count = sizeof head_table / sizeof head_table[0],
+    .values_size = sizeof(head_options),
+    .defaults = &head_defaults,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = head,
 };

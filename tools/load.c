@@ -1,8 +1,8 @@
 #include "tools/load.h"
 
 #include "traces/format.h"
+#include "traces/formats.h"
 #include "traces/native.h"
-#include "traces/torch_snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,26 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const asim_importer *const asim_recordings[] = {&asim_importer_torch_snapshot, NULL};
-
 static void warn(void *ctx, const char *text)
 {
     asim_say("%s: warning: %s", *(const char **)ctx, text);
-}
-
-/* By name, or else the one that is most certain of the content. */
-static const asim_importer *find_importer(const char *format, const uint8_t *head, size_t length)
-{
-    const asim_importer *best = NULL;
-    int most = 0;
-    for (size_t i = 0; asim_recordings[i]; i++) {
-        int certainty = asim_recordings[i]->probe(head, length);
-        if (format ? strcmp(format, asim_recordings[i]->name) == 0 : certainty > most) {
-            best = asim_recordings[i];
-            most = certainty;
-        }
-    }
-    return best;
 }
 
 asim_code asim_recording_open(const asim_cli *cli, const char *path, const char *format,
@@ -44,7 +27,7 @@ asim_code asim_recording_open(const asim_cli *cli, const char *path, const char 
     code = asim_file_input_head(file, &head, &length, err);
     const asim_importer *importer = NULL;
     if (!code)
-        importer = find_importer(format, head, length);
+        importer = format ? asim_importer_named(format) : asim_importer_for(head, length);
     if (!code && !importer)
         code = asim_fail(err, ASIM_E_INPUT,
                          "neither a trace of allocsim nor a recording that it can import; "

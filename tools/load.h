@@ -7,9 +7,6 @@
 #include "tools/cli.h"
 #include "traces/input.h"
 
-/* The importers, ended by NULL. */
-extern const asim_importer *const asim_recordings[];
-
 /* Whether the file begins like a trace of ours; false, too, when it can't be read. */
 bool asim_is_native(const char *path);
 

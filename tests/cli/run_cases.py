@@ -3,7 +3,8 @@
 
 usage: run_cases.py [--update] ALLOCSIM FOLDER [NAME...]
 
-NAME.cmd is run by sh in an empty folder that holds the recording small.pickle; allocsim is on its path. It must
+NAME.cmd is run by sh in an empty folder that holds the recording small.pickle; allocsim is on its path, and
+$SAMPLES is the folder of recordings that the repository ships. It must
 print NAME.stdout and NAME.stderr (absent: nothing) and exit with NAME.exit (absent: 0). In what is expected,
 {{...}} is a regular expression. --update writes the files anew from what was printed, without expressions: review them.
 """
@@ -14,6 +15,8 @@ import sys
 import tempfile
 
 import recordings
+
+SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'traces', 'samples')
 
 
 def read(path, default):
@@ -37,7 +40,8 @@ def run(allocsim, folder, name):
         os.mkdir(programs)
         os.symlink(os.path.abspath(allocsim), os.path.join(programs, 'allocsim'))
         recordings.write(os.path.join(work, 'small.pickle'))
-        env = dict(os.environ, PATH=programs + os.pathsep + os.environ['PATH'], NO_COLOR='1', LC_ALL='C.UTF-8')
+        env = dict(os.environ, SAMPLES=SAMPLES, PATH=programs + os.pathsep + os.environ['PATH'],
+                   NO_COLOR='1', LC_ALL='C.UTF-8')
         done = subprocess.run(['sh', os.path.abspath(os.path.join(folder, name + '.cmd'))], cwd=work, env=env,
                               capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
     return done.stdout.decode(), done.stderr.decode(), done.returncode
