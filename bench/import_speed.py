@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""import_speed.py IMPORT_DUMP FOLDER [SIZE...]: time and memory of importing generated snapshots (gen_snapshot.py,
-kept in FOLDER), against Python's own pickle.load of the same file. Best of three each; Python's once beyond 300 MB,
-and not at all with --alone."""
+"""import_speed.py IMPORT_DUMP FOLDER [SIZE...]: CPU time and peak memory of importing generated snapshots
+(gen_snapshot.py, kept in FOLDER), against Python's own pickle.load of the same file. Both run on one core. Best of
+three each; Python's once beyond 300 MB, and not at all with --alone."""
 import os
 import resource
 import subprocess
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = 'import pickle, sys; pickle.load(open(sys.argv[1], "rb"))'
@@ -15,13 +14,12 @@ PYTHON = 'import pickle, sys; pickle.load(open(sys.argv[1], "rb"))'
 def measure(command, times):
     best, peak = None, 0
     for _ in range(times):
-        start = time.monotonic()
         pid = os.posix_spawnp(command[0], command, os.environ, file_actions=[
             (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
         _, status, used = os.wait4(pid, 0)
         if status:
             sys.exit(f'{command}: failed')
-        best = min(best or 1e9, time.monotonic() - start)
+        best = min(best or 1e9, used.ru_utime + used.ru_stime)
         peak = max(peak, used.ru_maxrss)
     return best, peak / 1024
 

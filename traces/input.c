@@ -42,20 +42,25 @@ static uint64_t position(const asim_file_input *f)
     return f->disk_read - (f->filled - f->at);
 }
 
-static asim_code read_disk(asim_file_input *f, asim_err *err)
+static asim_code read_bytes(asim_file_input *f, uint8_t *out, size_t room, size_t *ret_length, asim_err *err)
 {
-    f->at = f->filled = 0;
     ssize_t length;
     do {
-        length = read(f->fd, f->disk, sizeof f->disk);
+        length = read(f->fd, out, room);
     } while (length < 0 && errno == EINTR);
     if (length < 0)
         return asim_fail_at(err, ASIM_E_SYSTEM, f->disk_read, "can't be read at byte %" PRIu64 ": %s",
                             f->disk_read, strerror(errno));
-    f->filled = (size_t)length;
+    *ret_length = (size_t)length;
     f->disk_read += (uint64_t)length;
     f->disk_ended = length == 0;
     return ASIM_OK;
+}
+
+static asim_code read_disk(asim_file_input *f, asim_err *err)
+{
+    f->at = f->filled = 0;
+    return read_bytes(f, f->disk, sizeof f->disk, &f->filled, err);
 }
 
 static asim_code damaged(const asim_file_input *f, const char *what, const char *why, asim_err *err)
@@ -121,6 +126,8 @@ static asim_code read_unpacked(asim_file_input *f, uint8_t *out, size_t room, si
 {
     *ret_length = 0;
     const char *name = asim_file_input_packing(f);
+    if (f->packing == PLAIN && f->at == f->filled && room >= sizeof f->disk / 2 && !f->disk_ended)
+        return read_bytes(f, out, room, ret_length, err); /* straight to where it is wanted */
     while (room) {
         /* A decompressor may hold output although the disk buffer is empty, so it is asked before the end. */
         if (f->at == f->filled && !f->disk_ended) {

@@ -392,16 +392,20 @@ static void run_of_pushes(asim_pickle *p)
         case 'h':
             word = next[1];
             length = 2;
-            goto fetch;
-        case 'j':
-            memcpy(&word, next + 1, 4);
-            word = le32toh(word);
-            length = 5;
-        fetch:
             if (word >= memo_count || asim_pickle_memo_is_special(memo[word]))
                 goto stop;
             value = memo[word];
             break;
+        case 'j': /* a call stack is a row of these */
+            do {
+                memcpy(&word, next + 1, 4);
+                word = le32toh(word);
+                if (word >= memo_count || asim_pickle_memo_is_special(memo[word]))
+                    goto stop;
+                *top++ = memo[word];
+                next += 5;
+            } while (next <= end && top < room && *next == 'j');
+            continue;
         case 'K':
             value = asim_pickle_make(ASIM_PICKLE_INT, next[1]);
             length = 2;

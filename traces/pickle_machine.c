@@ -164,6 +164,15 @@ static void add_to_list(const asim_pickle_machine *m, asim_pickle_container *c, 
     c->items[c->count++] = (asim_pickle_item){value, 1};
 }
 
+/* Whether stack[first..end) holds values that go into a list just as they are. */
+static bool all_plain(const asim_pickle_machine *m, size_t first, size_t end)
+{
+    unsigned special = m->client->series | 1u << ASIM_PICKLE_CONTAINER, found = 0;
+    for (size_t i = first; i < end; i++)
+        found |= special >> asim_pickle_tag(m->stack[i]);
+    return !(found & 1);
+}
+
 static asim_code fill_list(asim_pickle_machine *m, asim_pickle_container *c, size_t first)
 {
     /* In pieces, because a series of any length takes the room of one item. */
@@ -175,6 +184,13 @@ static asim_code fill_list(asim_pickle_machine *m, asim_pickle_container *c, siz
         asim_code code = reserve_items(m, c, end - first);
         if (code)
             return code;
+        if (all_plain(m, first, end)) {
+            asim_pickle_item *items = c->items + c->count;
+            for (size_t i = first; i < end; i++)
+                items[i - first] = (asim_pickle_item){m->stack[i], 1};
+            c->count += end - first;
+            first = end;
+        }
         for (; first < end; first++) {
             asim_pickle_value value = m->stack[first];
             if (asim_pickle_tag(value) == ASIM_PICKLE_CONTAINER) {

@@ -524,6 +524,8 @@ static asim_code on_dict(void *ctx, const asim_pickle_item *pairs, size_t count,
 {
     asim_torch_records *r = ctx;
     uint64_t keys = 0;
+    if (count && word_of(pairs[0].a) == W_action) /* as PyTorch writes them; other orders come out below */
+        return read_entry(r, pairs, count, ret_value, err);
     for (size_t i = 0; i < count; i++) {
         uint32_t word = word_of(pairs[i].a);
         if (word < WORD_COUNT)
@@ -575,6 +577,13 @@ static asim_code on_list(void *ctx, const asim_pickle_item *runs, size_t count, 
     if (count == 0)
         return ASIM_OK;
     unsigned tag = asim_pickle_tag(runs[0].a);
+    if (tag == FRAME) {
+        asim_code code = asim_torch_stack(r, runs, count, &found, err);
+        if (code || found != ASIM_NO_INDEX) {
+            *ret_value = asim_pickle_make(STACK, found);
+            return code;
+        }
+    }
     bool uniform = true;
     for (size_t i = 1; i < count && uniform; i++)
         uniform = asim_pickle_tag(runs[i].a) == tag;
@@ -590,10 +599,6 @@ static asim_code on_list(void *ctx, const asim_pickle_item *runs, size_t count, 
         return ASIM_OK;
     }
     switch (tag) {
-    case FRAME:
-        code = asim_torch_stack(r, runs, count, &found, err);
-        *ret_value = asim_pickle_make(STACK, found);
-        return code;
     case ENTRY:
     case BLOCK:
     case SEGMENT:

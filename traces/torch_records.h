@@ -123,7 +123,8 @@ uint64_t asim_torch_trace(const asim_torch_records *r, size_t device, uint64_t *
 
 /* --- tables (torch_tables.c) --- */
 asim_code asim_torch_frame(asim_torch_records *r, asim_frame frame, uint32_t *ret_number, asim_err *err);
-/* frames: items of a list, each one's payload a frame number. */
+/* frames: items of a list, each one's payload a frame number. If their tags differ, they are not all frames:
+ * *ret_number is ASIM_NO_INDEX. */
 asim_code asim_torch_stack(asim_torch_records *r, const asim_pickle_item *frames, size_t count,
                            uint32_t *ret_number, asim_err *err);
 asim_code asim_torch_pair(asim_torch_records *r, uint64_t first, uint64_t second, uint32_t *ret_number,
