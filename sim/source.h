@@ -27,7 +27,8 @@ typedef struct asim_sink_event {
 } asim_sink_event;
 
 /* Where an importer, a generator or a recorder puts a trace. Tables may grow while events are written;
- * interning the same thing twice gives the same index. Every call returns ASIM_OK or ends the import. */
+ * interning the same thing twice gives the same index (but a device is a new one each time). Every call
+ * returns ASIM_OK or ends the import. */
 typedef struct asim_sink_ops {
     asim_code (*string)(void *ctx, const char *text, size_t length, uint32_t *ret_index, asim_err *err);
     asim_code (*stack)(void *ctx, const asim_frame *frames, size_t count, uint32_t *ret_index, asim_err *err);

@@ -25,8 +25,10 @@ asim_code asim_trace_writer_close(asim_trace_writer *writer, bool abandon, asim_
 asim_code asim_trace_load(const char *path, const asim_hostmem *mem, void (*warn)(void *, const char *),
                           void *warn_ctx, asim_trace **ret_trace, asim_err *err);
 
-/* The events [first, first + count) alone, with all tables; the opening state and columns of that window.
- * Only the frames that hold them are decoded. */
+/* The events [first, first + count) alone (fewer where the trace ends), with all tables and their columns and
+ * calls, counted from the window's start; ids are those of the whole trace. The opening state is there if
+ * first is 0. Otherwise blocks may be freed of which the window knows no allocation: such a trace is for
+ * looking at, not for running. Only the frames that hold all this are decoded. */
 asim_code asim_trace_load_window(const char *path, uint64_t first, uint64_t count, const asim_hostmem *mem,
                                  asim_trace **ret_trace, asim_err *err);
 

@@ -5,6 +5,7 @@
 #include "traces/digest.h"
 #include "traces/format.h"
 #include "traces/native.h"
+#include "traces/table_code.h"
 #include "traces/zframe.h"
 
 #include <criterion/criterion.h>
@@ -539,4 +540,112 @@ Test(native, an_abandoned_or_failed_trace_leaves_nothing)
     cr_assert_eq(asim_trace_writer_close(writer, false, &again), ASIM_E_INPUT);
     cr_assert_str_eq(again.message, "event 0 (free): block 0 is not live");
     cr_assert_eq(files_in_folder(), 0);
+}
+
+/* The sample's file put together anew: its kernel event becomes one of kind 99, the events frame gets a
+ * section of tag 15, and a frame of type 'Z' comes first. Everything else is right. */
+static void write_future(const char *from, const char *to, uint16_t minor)
+{
+    asim_err err = ASIM_ERR_INIT;
+    bytes old = slurp(from);
+    asim_header header;
+    cr_assert_eq(asim_header_decode(old.data, ASIM_HEADER_SIZE, &header, &err), ASIM_OK);
+    asim_packer *packer = asim_packer_new(asim_hostmem_libc(), &err);
+    asim_unpacker *unpacker = asim_unpacker_new(asim_hostmem_libc(), &err);
+    asim_buf content, frame, file, columns[ASIM_SECTIONS_MAX];
+    asim_buf_init(&content, asim_hostmem_libc());
+    asim_buf_init(&frame, asim_hostmem_libc());
+    asim_buf_init(&file, asim_hostmem_libc());
+    for (int i = 0; i < ASIM_SECTIONS_MAX; i++)
+        asim_buf_init(&columns[i], asim_hostmem_libc());
+    asim_frame_entry entries[16] = {{.type = 'Z', .content = 3}};
+    static const uint32_t counts[128] = {['S'] = 2, ['B'] = 5, ['E'] = 33, ['C'] = 5};
+    asim_buf_append(&file, old.data, ASIM_HEADER_SIZE, &err);
+    asim_buf_append(&content, "Z??", 3, &err);
+    asim_pack(packer, 3, &content, &frame, &err);
+    asim_buf_append(&file, frame.bytes, frame.length, &err);
+    entries[0].length = frame.length;
+    size_t count = 1;
+    for (size_t at = ASIM_HEADER_SIZE; at < header.index_offset; count++) {
+        size_t length = ZSTD_findFrameCompressedSize(old.data + at, old.length - at);
+        cr_assert_eq(asim_unpack(unpacker, old.data + at, length, asim_promised_size(old.data + at, length),
+                                 &content, &err),
+                     ASIM_OK);
+        at += length;
+        if (content.bytes[0] == 'E') {
+            static const uint8_t kernel[] = {ASIM_EV_KERNEL, 0, 1, ASIM_OP_MAGNITUDE};
+            uint8_t *op = memmem(content.bytes, content.length, kernel, sizeof kernel);
+            cr_assert_not_null(op);
+            *op = 99;
+            asim_buf_append(&content, "\x0f\x02??", 4, &err);
+        }
+        asim_pack(packer, 3, &content, &frame, &err);
+        asim_buf_append(&file, frame.bytes, frame.length, &err);
+        entries[count] = (asim_frame_entry){.length = frame.length,
+                                            .content = content.length,
+                                            .first = content.bytes[0] == 'C',
+                                            .count = counts[content.bytes[0]],
+                                            .type = content.bytes[0]};
+    }
+    header.index_offset = file.length;
+    asim_buf_reset(&content);
+    asim_buf_u8(&content, 'I', &err);
+    cr_assert_eq(asim_encode_index(entries, count, columns, &content, &err), ASIM_OK);
+    asim_pack(packer, 3, &content, &frame, &err);
+    asim_buf_append(&file, frame.bytes, frame.length, &err);
+    header.minor = minor;
+    header.frame_count = count + 1;
+    header.file_size = file.length;
+    asim_header_encode(&header, file.bytes);
+    spill(to, file.bytes, file.length);
+    for (int i = 0; i < ASIM_SECTIONS_MAX; i++)
+        asim_buf_fini(&columns[i]);
+    asim_buf_fini(&content);
+    asim_buf_fini(&frame);
+    asim_buf_fini(&file);
+    asim_packer_free(packer);
+    asim_unpacker_free(unpacker);
+    free(old.data);
+}
+
+static void count_warning(void *ctx, const char *text)
+{
+    ++*(int *)ctx;
+    cr_assert_not_null(strstr(text, "version 1.1 of the trace format: 1 events of kinds unknown"), "%s",
+                       text);
+}
+
+Test(native, a_newer_minor_version_is_read_as_far_as_it_is_known)
+{
+    asim_trace *sample = sample_new(), *trace;
+    asim_err err = ASIM_ERR_INIT;
+    cr_assert_eq(write_trace(sample, in_folder("a.zst"), asim_hostmem_libc(), &err), ASIM_OK);
+    write_future(in_folder("a.zst"), in_folder("b.zst"), 1);
+    int warnings = 0;
+    cr_assert_eq(
+        asim_trace_load(in_folder("b.zst"), asim_hostmem_libc(), count_warning, &warnings, &trace, &err),
+        ASIM_OK, "%s", err.message);
+    cr_assert_eq(warnings, 1);
+    cr_assert_eq(trace->event_count, 32);
+    cr_assert_eq(trace->digest, asim_trace_digest(trace));
+    for (uint64_t i = 0, k = 0; i < 33; i++) {
+        if (sample->events[i].kind == ASIM_EV_KERNEL)
+            continue;
+        cr_assert_eq(memcmp(&trace->events[k], &sample->events[i], sizeof(asim_event)), 0, "event %d",
+                     (int)i);
+        cr_assert_eq(trace->times_ns[k], sample->times_ns[i]);
+        cr_assert_eq(trace->recorded_addresses[k], sample->recorded_addresses[i]);
+        cr_assert_eq(trace->stacks[k++], sample->stacks[i]);
+    }
+    static const uint64_t call_events[] = {1, 19, 19, 32,
+                                           32}; /* 1, 20, 20, 33, 33; the kernel was event 11 */
+    for (int i = 0; i < 5; i++)
+        cr_assert_eq(trace->calls[i].event, call_events[i]);
+    asim_trace_release(trace);
+    asim_trace_release(sample);
+
+    write_future(in_folder("a.zst"), in_folder("c.zst"), 0);
+    cr_assert_eq(asim_trace_load(in_folder("c.zst"), asim_hostmem_libc(), NULL, NULL, &trace, &err),
+                 ASIM_E_INPUT);
+    cr_assert_not_null(strstr(err.message, "frame 5 of 8 (events 0 to 32, at byte "), "%s", err.message);
 }
