@@ -1,4 +1,4 @@
-#include "fake_cudart.h"
+#include "tests/oracle/fake_cudart.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -12,8 +12,8 @@
  * Not thread-safe. The functions below configure and watch the model; none of them may be called from inside
  * a call of the allocator, except from the hook.
  */
-#ifndef ORACLE_FAKE_CUDART_H
-#define ORACLE_FAKE_CUDART_H
+#ifndef ASIM_TESTS_ORACLE_FAKE_CUDART_H
+#define ASIM_TESTS_ORACLE_FAKE_CUDART_H
 
 #include <stdbool.h>
 #include <stdint.h>

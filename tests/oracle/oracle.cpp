@@ -11,7 +11,7 @@
  *
  * Exit status: 0 done, 1 usage or input, 2 some cases were left out.
  */
-#include "oracle.hpp"
+#include "tests/oracle/oracle.hpp"
 
 #include <csignal>
 #include <cstdio>

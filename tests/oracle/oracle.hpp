@@ -1,4 +1,5 @@
-/* The parts of the oracle: reading cases, playing one, and putting the simulated device under the allocator library. */
+/* The parts of the oracle: reading cases, playing one, and putting the simulated device under the allocator
+ * library. */
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@ struct Case {
 [[noreturn]] void die(const std::string &what);
 
 /*
- * Plays the case in this process and returns its text with answers. The allocator is a global of the library, so a
- * process plays one case. Settings must already be in the environment. Throws std::exception on any error but out of
- * memory.
+ * Plays the case in this process and returns its text with answers. The allocator is a global of the library,
+ * so a process plays one case. Settings must already be in the environment. Throws std::exception on any
+ * error but out of memory.
  */
 std::string play(const Case &c);
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 SOURCES = ["oracle.cpp", "player.cpp", "static_runtime.cpp"]
 
 
@@ -93,7 +94,7 @@ def build(torch_dir, out):
     fake = out / soname
     run(
         [c_compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", f"-Wl,-soname,{soname}",
-         f"-Wl,--version-script={node}", HERE / "fake_cudart.c", "-o", fake, "-ldl"],
+         f"-Wl,--version-script={node}", "-I", ROOT, HERE / "fake_cudart.c", "-o", fake, "-ldl"],
         capture_output=True,
     )
     empty = out / "empty.c"
@@ -114,7 +115,7 @@ def build(torch_dir, out):
         [compiler, "-std=c++20", "-O2", "-w", "-fno-access-control", f"-DORACLE_TORCH={number}",
          f"-DORACLE_STATIC_RUNTIME={int(wanted is None)}",
          f"-DCUDA_VERSION={cuda_number}", f"-D_GLIBCXX_USE_CXX11_ABI={int(uses_new_strings(library))}",
-         "-I", HERE / "shim", "-isystem", headers]
+         "-I", ROOT, "-I", HERE / "shim", "-isystem", headers]
         + [HERE / source for source in SOURCES]
         + ["-o", program, "-Wl,--no-as-needed"] + stand_ins + [fake, library, torch_dir / "lib/libc10.so", "-ldl",
            f"-Wl,-rpath,{out}:{torch_dir / 'lib'}", "-Wl,--allow-shlib-undefined"],

@@ -1,7 +1,7 @@
-#include "oracle.hpp"
+#include "tests/oracle/oracle.hpp"
 
-#include "fake_cudart.h"
-#include "release.hpp"
+#include "tests/oracle/fake_cudart.h"
+#include "tests/oracle/release.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -346,7 +346,8 @@ void Player::allocate(std::istringstream &in)
         pointer = native::raw_alloc_with_stream(bytes, handles_.handle(device_, stream));
     } catch (const OutOfMemory &error) {
         if (std::getenv("ORACLE_MESSAGES"))
-            std::fprintf(stderr, "a %llu: %s\n", static_cast<unsigned long long>(id), error.what_without_backtrace());
+            std::fprintf(stderr, "a %llu: %s\n", static_cast<unsigned long long>(id),
+                         error.what_without_backtrace());
         out_ += "O";
         return;
     }

@@ -1,6 +1,6 @@
-#include "oracle.hpp"
+#include "tests/oracle/oracle.hpp"
 
-#include "fake_cudart.h"
+#include "tests/oracle/fake_cudart.h"
 
 #include <cstdint>
 #include <cstring>
@@ -17,9 +17,9 @@ namespace oracle
 using u64 = std::uint64_t;
 
 /*
- * In some wheels (1.13) the runtime is linked into the allocator library, where no other library can take its place. Its
- * functions are still named in the symbol table of the file; each that the simulated device knows is made to
- * jump there.
+ * In some wheels (1.13) the runtime is linked into the allocator library, where no other library can take its
+ * place. Its functions are still named in the symbol table of the file; each that the simulated device knows
+ * is made to jump there.
  */
 void redirect_static_runtime()
 {

@@ -1,5 +1,5 @@
 /* tests/oracle/test_fake_cudart.c - the simulated device obeys its model (specification 9.1). */
-#include "fake_cudart.h"
+#include "tests/oracle/fake_cudart.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -32,7 +32,8 @@ class Scripts(unittest.TestCase):
             self.assertIn(f"tests/oracle/{name}", done.stdout)
 
     def test_bad_arguments(self):
-        for arguments in (("install",), ("record", "2.6.0"), ("verify", "--operations", "0"), ("verify", "--seed", "x")):
+        for arguments in (("install",), ("record", "2.6.0"), ("verify", "--operations", "0"),
+                          ("verify", "--seed", "x")):
             done = script(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn("usage:", done.stderr)
