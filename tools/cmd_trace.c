@@ -11,23 +11,32 @@
 
 extern const asim_verb asim_verb_trace_info, asim_verb_trace_check, asim_verb_trace_head;
 
+static int info_one(asim_cli *cli, const char *path, bool first)
+{
+    asim_err err = ASIM_ERR_INIT;
+    asim_trace *trace;
+    asim_trace_info info;
+    const char *imported = NULL;
+    asim_code code = asim_load_trace(cli, path, &trace, &imported, &err);
+    if (code)
+        return asim_say_error(&err);
+    code = asim_trace_describe(trace, cli->mem, &info, &err);
+    if (!code) {
+        if (!first)
+            putchar('\n');
+        asim_print_trace_info(stdout, path, imported, trace, &info);
+    }
+    asim_trace_release(trace);
+    return code ? asim_say_error(&err) : 0;
+}
+
 static int info(asim_cli *cli, const void *values, char **operands, size_t count)
 {
     (void)values;
     int status = 0;
     for (size_t i = 0; i < count; i++) {
-        asim_err err = ASIM_ERR_INIT;
-        asim_trace *trace;
-        const char *imported = NULL;
-        if (asim_load_trace(cli, operands[i], &trace, &imported, &err)) {
-            int one = asim_say_error(&err);
-            status = one > status ? one : status;
-            continue;
-        }
-        if (i > 0)
-            putchar('\n');
-        asim_print_trace_info(stdout, operands[i], imported, trace);
-        asim_trace_release(trace);
+        int one = info_one(cli, operands[i], i == 0);
+        status = one > status ? one : status;
     }
     return status;
 }

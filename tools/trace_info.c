@@ -10,11 +10,6 @@ enum {
     WIDTH = 80
 };
 
-typedef struct totals {
-    uint64_t kinds[ASIM_EV_KINDS];
-    uint64_t allocated_bytes, largest, recorded, stacks;
-} totals;
-
 /* A point of a list, broken between words. */
 static void print_wrapped(FILE *out, const char *text)
 {
@@ -32,22 +27,6 @@ static void print_wrapped(FILE *out, const char *text)
         text += strspn(text, " ");
     }
     fputc('\n', out);
-}
-
-static totals count(const asim_trace *trace)
-{
-    totals t = {0};
-    for (uint64_t i = 0; i < trace->event_count; i++) {
-        const asim_event *event = &trace->events[i];
-        t.kinds[event->kind < ASIM_EV_KINDS ? event->kind : ASIM_EV_NONE]++;
-        if (event->kind == ASIM_EV_ALLOC) {
-            t.allocated_bytes += event->size;
-            t.largest = event->size > t.largest ? event->size : t.largest;
-        }
-        t.recorded += trace->recorded_addresses && trace->recorded_addresses[i] != ASIM_NO_ADDRESS;
-        t.stacks += trace->stacks && trace->stacks[i] != ASIM_NO_INDEX;
-    }
-    return t;
 }
 
 static void print_origin(FILE *out, const asim_trace *trace, const char *imported)
@@ -69,23 +48,28 @@ static void print_origin(FILE *out, const asim_trace *trace, const char *importe
     }
 }
 
-static void print_events(FILE *out, const asim_trace *trace, const totals *t)
+static void print_events(FILE *out, const asim_trace *trace, const asim_trace_info *info)
 {
     char a[ASIM_UNITS_MAX], b[ASIM_UNITS_MAX];
     fprintf(out, "  events     %s", asim_human_count(trace->event_count, a));
-    if (trace->times_ns && trace->event_count)
-        fprintf(out, " over %s", asim_human_ns(trace->times_ns[trace->event_count - 1], a));
+    if (info->has_times && trace->event_count)
+        fprintf(out, " over %s", asim_human_ns(info->duration_ns, a));
     fputc('\n', out);
     for (unsigned kind = 1; kind < ASIM_EV_KINDS; kind++)
-        if (t->kinds[kind])
-            fprintf(out, "    %-14s %s\n", asim_event_kind_name(kind), asim_human_count(t->kinds[kind], a));
-    if (t->kinds[ASIM_EV_ALLOC])
-        fprintf(out, "  requests   %s in all, the largest %s\n", asim_human_bytes(t->allocated_bytes, a),
-                asim_human_bytes(t->largest, b));
-    fprintf(out, "  slots      %" PRIu32 " (most blocks at once)\n", trace->slot_count);
+        if (info->kind_counts[kind])
+            fprintf(out, "    %-14s %s\n", asim_event_kind_name(kind),
+                    asim_human_count(info->kind_counts[kind], a));
+    if (info->kind_counts[ASIM_EV_ALLOC])
+        fprintf(out, "  requests   %s in all, of %" PRIu64 " sizes, the largest %s\n",
+                asim_human_bytes(info->allocated_bytes, a), info->distinct_sizes,
+                asim_human_bytes(info->largest_bytes, b));
+    fprintf(out, "  live       %s at the peak", asim_human_bytes(info->peak_live_bytes, a));
+    if (trace->event_count)
+        fprintf(out, " (event %" PRIu64 ")", info->peak_live_event);
+    fprintf(out, ", %s at the end\n", asim_human_bytes(info->end_live_bytes, b));
 }
 
-static void print_tables(FILE *out, const asim_trace *trace)
+static void print_tables(FILE *out, const asim_trace *trace, const asim_trace_info *info)
 {
     char text[ASIM_UNITS_MAX];
     for (uint32_t i = 0; i < trace->device_count; i++) {
@@ -95,48 +79,41 @@ static void print_tables(FILE *out, const asim_trace *trace)
                 device->name == ASIM_NO_INDEX ? "" : ", ",
                 device->capacity ? asim_human_bytes(device->capacity, text) : "memory not recorded");
     }
-    uint32_t pools = 0;
-    for (uint32_t i = 0; i < trace->lane_count; i++)
-        pools += trace->lanes[i].pool != 0;
-    fprintf(out,
-            "  lanes      %" PRIu32 " (distinct device, stream and pool), %" PRIu32 " of private pools\n",
-            trace->lane_count, pools);
+    fprintf(out, "  used       devices %" PRIu32 ", streams %" PRIu32 ", private pools %" PRIu32 "\n",
+            info->devices_used, info->streams_used, info->pools_used);
 }
 
-static void print_state(FILE *out, const asim_trace *trace, const totals *t)
+static void print_state(FILE *out, const asim_trace *trace, const asim_trace_info *info)
 {
-    uint64_t bytes = 0, live = 0, pending = 0;
     char a[ASIM_UNITS_MAX];
-    for (uint32_t i = 0; i < trace->opening_segment_count; i++)
-        bytes += trace->opening_segments[i].size;
-    for (uint32_t i = 0; i < trace->opening_block_count; i++) {
-        live += trace->opening_blocks[i].state == ASIM_BLOCK_LIVE;
-        pending += trace->opening_blocks[i].state == ASIM_BLOCK_PENDING;
-    }
     if (trace->opening_segment_count)
         fprintf(out,
-                "  before     %" PRIu32 " segments of %s with %" PRIu64 " live and %" PRIu64
-                " pending blocks\n",
-                trace->opening_segment_count, asim_human_bytes(bytes, a), live, pending);
+                "  before     %" PRIu32 " segments of %s; blocks: %" PRIu64 " live, %" PRIu64
+                " pending, %" PRIu64 " free\n",
+                trace->opening_segment_count, asim_human_bytes(info->opening_segment_bytes, a),
+                info->opening_live_blocks, info->opening_pending_blocks, info->opening_free_blocks);
     else
-        fprintf(out, "  before     nothing: it begins with empty memory, or does not tell\n");
-    if (t->recorded)
-        fprintf(out, "  recorded   addresses of %s allocations", asim_human_count(t->recorded, a));
+        fprintf(out, "  before     nothing\n");
+    if (info->has_addresses)
+        fprintf(out, "  recorded   addresses of %s allocations", asim_human_count(info->with_address, a));
     else
         fprintf(out, "  recorded   no addresses");
     fprintf(out, ", %" PRIu32 " driver calls\n", trace->call_count);
-    fprintf(out, "  stacks     %" PRIu32 " distinct, on %s events\n", trace->stack_count,
-            asim_human_count(t->stacks, a));
+    if (info->has_stacks)
+        fprintf(out, "  stacks     %" PRIu32 " distinct, on %s events\n", trace->stack_count,
+                asim_human_count(info->with_stack, a));
+    else
+        fprintf(out, "  stacks     none\n");
 }
 
-void asim_print_trace_info(FILE *out, const char *path, const char *imported, const asim_trace *trace)
+void asim_print_trace_info(FILE *out, const char *path, const char *imported, const asim_trace *trace,
+                           const asim_trace_info *info)
 {
-    totals t = count(trace);
     fprintf(out, "%s\n", path);
     print_origin(out, trace, imported);
-    print_events(out, trace, &t);
-    print_tables(out, trace);
-    print_state(out, trace, &t);
+    print_events(out, trace, info);
+    print_tables(out, trace, info);
+    print_state(out, trace, info);
     if (trace->note_count)
         fprintf(out, "  It can't tell:\n");
     for (uint32_t i = 0; i < trace->note_count; i++)
