@@ -152,6 +152,9 @@ static asim_code adopt_opening(asim_engine *engine, asim_err *err)
     for (uint32_t s = 0; s < trace->opening_segment_count && !code; s++) {
         const asim_opening_segment *segment = &trace->opening_segments[s];
         uint64_t address = segment->address;
+        uint32_t region = asim_ledger_region_at(&engine->ledger, address);
+        if (region != ASIM_NO_INDEX) /* a claim does not tell: for the record of its release */
+            engine->ledger.regions[region].lane = segment->lane;
         for (uint32_t b = 0; b < segment->block_count && !code; b++) {
             const asim_opening_block *block = &trace->opening_blocks[segment->first_block + b];
             const asim_placement *placement = &placements[segment->first_block + b];

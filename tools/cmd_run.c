@@ -1,6 +1,7 @@
 /* allocsim run: traces through one policy; what comes out is printed and stored. */
 #include "tools/expect.h"
 #include "tools/outcome.h"
+#include "traces/out_file.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -16,14 +17,14 @@ enum {
 };
 
 typedef struct options {
-    const char *policy, *max_split, *conf, *torch, *device, *db;
-    uint64_t capacity, jobs, seed, samples;
+    const char *policy, *max_split, *conf, *torch, *device, *db, *snapshot;
+    uint64_t capacity, jobs, seed, samples, history;
     asim_option_list expect;
     int format, check;
     bool no_db, layout;
 } options;
 
-static const options defaults = {.db = "allocsim.db", .samples = 2000};
+static const options defaults = {.db = "allocsim.db", .samples = 2000, .history = UINT64_MAX};
 
 static const char *const formats[] = {"table", "json", "csv", "summary", NULL};
 static const char *const checks[] = {"off", "placements", "full", NULL};
@@ -105,6 +106,18 @@ static const asim_option table[] = {
      .type = ASIM_OPTION_FLAG,
      .offset = AT(layout),
      .help = "store the final segments and blocks, too"},
+    {.name = "snapshot",
+     .type = ASIM_OPTION_TEXT,
+     .offset = AT(snapshot),
+     .argument = "FILE",
+     .help = "write the end as a PyTorch snapshot pickle"},
+    {.name = "history",
+     .type = ASIM_OPTION_NUMBER,
+     .offset = AT(history),
+     .argument = "N",
+     .help = "latest entries of the snapshot's history [all]",
+     .min = 1,
+     .max = INT64_MAX},
     {.name = "samples",
      .type = ASIM_OPTION_NUMBER,
      .offset = AT(samples),
@@ -282,8 +295,10 @@ static int run_traces(asim_cli *cli, const options *o, const asim_outcome_reques
 
 /* Everything that can be wrong with the options is found before the first trace is read. */
 static asim_code check_setup(const asim_cli *cli, const options *o, const asim_setup_request *request,
-                             asim_err *err)
+                             size_t count, asim_err *err)
 {
+    if (o->snapshot && count > 1)
+        return asim_fail(err, ASIM_E_USAGE, "--snapshot: one file holds one run; give one trace");
     if (o->samples > 0 && o->samples < 6)
         return asim_fail(err, ASIM_E_USAGE, "--samples: write 0 for none, or 6 and more");
     asim_setup trial;
@@ -297,6 +312,8 @@ static asim_code check_setup(const asim_cli *cli, const options *o, const asim_s
                       "(torchcache does)",
                       trial.policy->name);
     asim_setup_fini(&trial, cli->mem);
+    if (!code && o->snapshot && (code = asim_out_file_try(o->snapshot, cli->mem, err)))
+        asim_err_context(err, "--snapshot");
     return code;
 }
 
@@ -306,7 +323,7 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
     asim_err err = ASIM_ERR_INIT;
     asim_setup_request setup = {o->policy, o->max_split, o->conf, o->torch, o->device};
     asim_profile profile;
-    if (check_setup(cli, o, &setup, &err) || asim_setup_profile(cli, o->device, &profile, &err))
+    if (check_setup(cli, o, &setup, count, &err) || asim_setup_profile(cli, o->device, &profile, &err))
         return asim_say_error(&err);
     asim_expectation *expectations = asim_mem_new(cli->mem, o->expect.count + 1, sizeof *expectations);
     if (!expectations) {
@@ -330,6 +347,8 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
                                         .check = (asim_check)o->check,
                                         .samples = o->no_db ? 0 : (size_t)o->samples,
                                         .layout = o->layout && !o->no_db,
+                                        .snapshot = o->snapshot,
+                                        .history = o->history,
                                         .stats = o->format == FORMAT_SUMMARY};
         status = run_traces(cli, o, &request, operands, count, store, expectations);
     }

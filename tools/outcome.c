@@ -1,6 +1,7 @@
 #include "tools/outcome.h"
 
 #include "tools/load.h"
+#include "tools/snapshot_out.h"
 #include "traces/native.h"
 
 #include <string.h>
@@ -83,11 +84,20 @@ static asim_code keep_results(const asim_outcome_request *request, asim_engine *
     return keep_labels(outcome, trace, mem, err);
 }
 
+/* The option string of the user, or of the recording. */
+static const char *given_conf(const asim_outcome_request *request, const asim_trace *trace)
+{
+    if (request->setup->conf)
+        return request->setup->conf;
+    return trace->settings == ASIM_NO_INDEX ? NULL : trace->strings[trace->settings].text;
+}
+
 static asim_code simulate(const asim_cli *cli, const asim_outcome_request *request, const asim_trace *trace,
                           running *r, asim_outcome *outcome, asim_err *err)
 {
     asim_timeline *timeline = NULL;
-    asim_observer_use uses[2];
+    asim_history *history = NULL;
+    asim_observer_use uses[3];
     uint32_t use_count = 0;
     asim_code code = ASIM_OK;
     if (request->samples) {
@@ -96,6 +106,10 @@ static asim_code simulate(const asim_cli *cli, const asim_outcome_request *reque
     }
     if (has_marks(trace))
         uses[use_count++] = (asim_observer_use){&asim_phases_observer, &outcome->phases};
+    if (request->snapshot && !code) {
+        code = asim_history_new(trace, request->history, cli->mem, &history, err);
+        uses[use_count++] = (asim_observer_use){&asim_history_observer, history};
+    }
     asim_run_config config = {.trace = trace,
                               .policy = outcome->setup.policy,
                               .params = outcome->setup.params,
@@ -113,6 +127,8 @@ static asim_code simulate(const asim_cli *cli, const asim_outcome_request *reque
     if (!code)
         code = asim_engine_new(&config, cli->mem, &engine, err);
     if (!code) {
+        if (history)
+            asim_history_begin(history);
         code = asim_engine_run(engine, err);
         outcome->run.wall_ns = asim_wall_ns() - started;
         asim_engine_record(engine, &outcome->run.record);
@@ -124,8 +140,12 @@ static asim_code simulate(const asim_cli *cli, const asim_outcome_request *reque
             code = kept;
             *err = second;
         }
+        if (history && !code)
+            code = asim_snapshot_out(request->snapshot, engine, history, trace, &outcome->setup,
+                                     given_conf(request, trace), cli->mem, err);
     }
     asim_engine_free(engine);
+    asim_history_free(history);
     asim_timeline_free(timeline);
     return code;
 }

@@ -17,9 +17,11 @@ typedef struct asim_outcome_request {
     uint64_t capacity; /* bytes a device; 0: as asim_run_config says */
     uint64_t seed;
     asim_check check;
-    size_t samples; /* most that are kept; 0: none */
-    bool layout;    /* keep the final segments and blocks */
-    bool stats;     /* keep the policy's own statistics */
+    size_t samples;       /* most that are kept; 0: none */
+    bool layout;          /* keep the final segments and blocks */
+    bool stats;           /* keep the policy's own statistics */
+    const char *snapshot; /* where the final state and history go; NULL: nowhere */
+    uint64_t history;     /* most entries of that history, or UINT64_MAX */
 } asim_outcome_request;
 
 typedef struct asim_outcome {

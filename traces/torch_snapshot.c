@@ -1,6 +1,7 @@
 #include "traces/torch_snapshot.h"
 
 #include "traces/torch_emit.h"
+#include "traces/torch_notes.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -198,7 +199,7 @@ static void notes_of_devices(import *m)
     for (size_t i = 0; i < m->device_count; i++) {
         const asim_torch_device *d = &m->devices[i];
         if (d->number != i)
-            note(m, "Device %zu is device %u of the recording.", i, d->number);
+            note(m, ASIM_TORCH_DEVICE_NOTE, i, d->number);
         if (d->contradicted)
             note(m,
                  "Recorded placements contradict the segments of device %u (%s): not kept. Its requests are "
@@ -218,8 +219,7 @@ static void notes_of_devices(import *m)
                  d->actions[ASIM_TORCH_UNKNOWN], d->number);
     }
     for (size_t i = 1; i < r->pool_count; i++)
-        note(m, "Pool %zu is the private pool (%" PRIu64 ", %" PRIu64 ").", i, r->pools[i].first,
-             r->pools[i].second);
+        note(m, ASIM_TORCH_POOL_NOTE, i, r->pools[i].first, r->pools[i].second);
     if (r->has_metadata)
         note(m, "Entries carry compile contexts or user metadata: not imported.");
     if (r->bytes_follow)
