@@ -23,7 +23,7 @@ static uint64_t recorded_peak(const asim_trace *trace, unsigned device)
     peak = held;
     for (uint32_t i = 0; i < trace->call_count; i++) {
         const asim_recorded_call *call = &trace->calls[i];
-        if (trace->lanes[call->lane].device != device)
+        if (call->lane >= trace->lane_count || trace->lanes[call->lane].device != device)
             continue;
         if (call->kind == ASIM_CALL_SEGMENT_ALLOC || call->kind == ASIM_CALL_MAP)
             held += call->size;

@@ -214,6 +214,12 @@ def main():
         check_forms(allocsim, folder)
         if os.path.basename(shim) != '-':
             check_refusals(allocsim, shim, folder)
+        # Each kind of event, and a recorded call that names no lane.
+        everything = os.path.join(folder, 'everything')
+        run(allocsim, os.path.join(samples, 'everything.zst'), everything)
+        settings = load(everything)['allocator_settings']
+        assert settings['PYTORCH_CUDA_ALLOC_CONF'] == 'max_split_size_mb:128', 'the string set last (R154)'
+        assert settings['max_split_size'] == 128 << 20
         names = sorted(name for name in os.listdir(samples) if name.endswith(('.pickle', '.pickle.zst')))
         assert names
         for name in names:
