@@ -84,6 +84,7 @@ class Player
     std::vector<std::pair<int, std::unique_ptr<ActivePool>>> active_;
     int member_[kDevices][kStreams] = {}; /* the capture a stream takes part in; 0 none */
     std::vector<Capture> captures_{{}};
+    std::map<std::pair<int, PoolId>, Streams> filled_; /* by device and pool, the streams that fill it */
     std::string out_, tokens_;
 };
 
@@ -413,17 +414,20 @@ void Player::pool_operation(const std::string &word, std::istringstream &in)
     }
     PoolId id = pool_id(std::stoi(name));
     if (word == "pi") {
-        create_pool(allocator_, device_, id, [](cudaStream_t) { return false; });
+        create_pool(allocator_, device_, id);
     } else if (word == "pb") {
-        std::vector<cudaStream_t> streams;
+        Streams streams;
         std::istringstream numbers(list);
         for (std::string part; list != "*" && std::getline(numbers, part, ',');)
             streams.push_back(handles_.handle(device_, std::stoi(part)));
-        begin_pool(allocator_, device_, id, [streams, all = list == "*"](cudaStream_t stream) {
+        for (int i = 0; list == "*" && i < kStreams; i++)
+            streams.push_back(handles_.handle(device_, i));
+        begin_pool(allocator_, device_, id, streams, [streams, all = list == "*"](cudaStream_t stream) {
             return all || std::find(streams.begin(), streams.end(), stream) != streams.end();
         });
+        filled_[{device_, id}] = streams;
     } else if (word == "pe") {
-        end_pool(allocator_, device_, id);
+        end_pool(allocator_, device_, id, filled_[{device_, id}]);
     } else {
         release_pool(allocator_, device_, id);
     }
@@ -440,14 +444,17 @@ void Player::capture_operation(const std::string &word, std::istringstream &in)
         member_[device][stream] = capture;
         fake_capture_stream(device, handles_.get(device, stream), true);
         set_current_stream(stream);
-        begin_pool(allocator_, device, pool_id(other), [this, device, capture](cudaStream_t handle) {
-            for (int i = 0; i < kStreams; i++)
-                if (handles_.handle(device, i) == handle)
-                    return member_[device][i] == capture;
-            return false;
-        });
+        begin_pool(allocator_, device, pool_id(other), {handles_.handle(device, stream)},
+                   [this, device, capture](cudaStream_t handle) {
+                       for (int i = 0; i < kStreams; i++)
+                           if (handles_.handle(device, i) == handle)
+                               return member_[device][i] == capture;
+                       return false;
+                   });
         mark_capture(allocator_, device, true);
     } else if (word == "gj") {
+        if (kRelease < 20300)
+            throw std::runtime_error("in this release a stream that joins a capture fills no pool");
         member_[device][other] = member_[device][stream];
         fake_capture_stream(device, handles_.get(device, other), true);
     } else {
@@ -458,7 +465,8 @@ void Player::capture_operation(const std::string &word, std::istringstream &in)
                 fake_capture_stream(device, handles_.get(device, i), false);
             }
         mark_capture(allocator_, device, false);
-        end_pool(allocator_, device, pool_id(captures_[static_cast<size_t>(capture)].pool));
+        const Capture &ended = captures_[static_cast<size_t>(capture)];
+        end_pool(allocator_, device, pool_id(ended.pool), {handles_.handle(device, ended.stream)});
     }
 }
 

@@ -30,6 +30,20 @@ def settings_of(release):
             ("max_split_size_mb:64,max_non_split_rounding_mb:40", None),
             ("expandable_segments:True,max_split_size_mb:128", None),
         ]
+    if release >= 21000:
+        choices.append(("per_process_memory_fraction:0.7,max_split_size_mb:20", None))
+    if release >= 21100:
+        choices += [
+            ("large_segment_size_mb:64", None),
+            ("large_segment_size_mb:12,expandable_segments:True", 0.8),
+        ]
+    if release >= 21200:
+        choices.append(("throw_on_cudamalloc_oom:True,per_process_memory_fraction:1.0", None))
+    if release >= 21500:
+        choices += [
+            ("expandable_segments:True,expandable_segments_reserve:0.3", None),
+            ("expandable_segments:True,expandable_segments_reserve:0.2G", 0.9),
+        ]
     return choices
 
 

@@ -161,36 +161,51 @@ inline void start_library(int devices)
 
 /* ---- what differs between releases in a member ---- */
 
+using Streams = std::vector<cudaStream_t>;
+
+/*
+ * Up to 2.2 a pool is filled stream by stream, and each beginning counts as a use: all but one are given
+ * back, so that the pool has the uses that later releases give it.
+ */
 template <class A>
-void create_pool(A *allocator, int device, PoolId id, const std::function<bool(cudaStream_t)> &none)
+void begin_pool(A *allocator, int device, PoolId id, const Streams &streams,
+                std::function<bool(cudaStream_t)> filter)
+{
+    auto index = static_cast<c10::DeviceIndex>(device);
+    if constexpr (requires { allocator->beginAllocateToPool(index, id, filter); }) {
+        allocator->beginAllocateToPool(index, id, std::move(filter));
+    } else if constexpr (requires { allocator->beginAllocateStreamToPool(index, nullptr, id); }) {
+        for (cudaStream_t stream : streams)
+            allocator->beginAllocateStreamToPool(index, stream, id);
+        for (size_t i = 1; i < streams.size(); i++)
+            allocator->releasePool(index, id);
+    } else {
+        throw std::runtime_error("this release has no pools that the oracle can drive");
+    }
+}
+
+template <class A> void end_pool(A *allocator, int device, PoolId id, const Streams &streams)
+{
+    auto index = static_cast<c10::DeviceIndex>(device);
+    if constexpr (requires { allocator->endAllocateToPool(index, id); })
+        allocator->endAllocateToPool(index, id);
+    else if constexpr (requires { allocator->endAllocateStreamToPool(index, nullptr); })
+        for (cudaStream_t stream : streams)
+            allocator->endAllocateStreamToPool(index, stream);
+}
+
+template <class A> void create_pool(A *allocator, int device, PoolId id)
 {
     auto index = static_cast<c10::DeviceIndex>(device);
     if constexpr (requires { allocator->createOrIncrefPool(index, id); }) {
         allocator->createOrIncrefPool(index, id);
     } else if constexpr (requires { allocator->ensureExistsAndIncrefPool(index, id); }) {
         allocator->ensureExistsAndIncrefPool(index, id);
-    } else if constexpr (requires { allocator->beginAllocateToPool(index, id, none); }) {
-        allocator->beginAllocateToPool(index, id, none);
-        allocator->endAllocateToPool(index, id);
     } else {
-        throw std::runtime_error("this release has no pools that the oracle can drive");
+        const Streams unused = {reinterpret_cast<cudaStream_t>(std::uintptr_t{1} << 12)};
+        begin_pool(allocator, device, id, unused, [](cudaStream_t) { return false; });
+        end_pool(allocator, device, id, unused);
     }
-}
-
-template <class A>
-void begin_pool(A *allocator, int device, PoolId id, std::function<bool(cudaStream_t)> filter)
-{
-    auto index = static_cast<c10::DeviceIndex>(device);
-    if constexpr (requires { allocator->beginAllocateToPool(index, id, filter); })
-        allocator->beginAllocateToPool(index, id, std::move(filter));
-    else
-        throw std::runtime_error("this release has no pools that the oracle can drive");
-}
-
-template <class A> void end_pool(A *allocator, int device, PoolId id)
-{
-    if constexpr (requires { allocator->endAllocateToPool(0, id); })
-        allocator->endAllocateToPool(static_cast<c10::DeviceIndex>(device), id);
 }
 
 template <class A> void release_pool(A *allocator, int device, PoolId id)
