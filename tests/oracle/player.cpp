@@ -426,6 +426,8 @@ void Player::pool_operation(const std::string &word, std::istringstream &in)
             return all || std::find(streams.begin(), streams.end(), stream) != streams.end();
         });
         filled_[{device_, id}] = streams;
+    } else if (word == "po" || word == "pn") {
+        mark_pool(allocator_, device_, id, word == "po");
     } else if (word == "pe") {
         end_pool(allocator_, device_, id, filled_[{device_, id}]);
     } else {

@@ -3,6 +3,7 @@
 import random
 
 MIB = 1 << 20
+POOLS_SINCE = 20300
 EDGES = [1, 511, 512, 513, 1024, MIB - 512, MIB, MIB + 1, 10 * MIB - 1, 10 * MIB, 10 * MIB + 1, 20 * MIB, 32 * MIB]
 
 
@@ -85,6 +86,57 @@ def operations_of(rng, count):
     return lines
 
 
+def pool_operations_of(rng, count):
+    """
+    With private pools: filled by some streams or all, one after the other or at once, given up and used again. Left out is
+    what the original leaves open: emptying the cache during a fill, filling a pool that was given up, and uses by other
+    streams that meet a fill.
+    """
+    streams, keep = rng.choice([1, 2, 4]), rng.choice([10, 40])
+    live, used, made, lines = [], set(), 0, []
+    filled, kept, gone = [], set(), set()
+    while len(lines) < count:
+        dice = rng.random()
+        if dice < 0.03 and len(filled) < 2:
+            free = [pool for pool in range(4) if pool not in filled and pool not in gone]
+            if free:
+                pool = rng.choice(free)
+                taken = [str(n) for n in range(streams) if rng.random() < 0.7] or ["0"]
+                lines.append(f"pb {pool} {'*' if rng.random() < 0.4 else ','.join(taken)}")
+                if pool in kept:
+                    lines.append(f"pr {pool}")
+                filled.append(pool)
+                kept.add(pool)
+        elif dice < 0.07 and filled:
+            lines.append(f"pe {filled.pop(rng.randrange(len(filled)))}")
+        elif dice < 0.08 and kept - set(filled):
+            pool = rng.choice(sorted(kept - set(filled)))
+            lines.append(f"pr {pool}")
+            kept.discard(pool)
+            gone.add(pool)
+        elif dice < 0.09:
+            lines.append(rng.choice(["q", "m", "s"]))
+        elif dice < 0.10 and not filled:
+            lines.append("e")
+        elif dice < 0.14 and live and streams > 1 and not filled:
+            number = rng.choice(live)
+            used.add(number)
+            lines.append(f"r {number} {rng.randrange(streams)}")
+        elif live and (len(live) > keep or dice < 0.5):
+            free = [number for number in live if not filled or number not in used]
+            if free:
+                number = rng.choice(free)
+                live.remove(number)
+                lines.append(f"f {number}")
+            elif len(live) > 3 * keep:
+                lines.append(f"pe {filled.pop()}")
+        else:
+            lines.append(f"a {made} {random_size(rng)} {rng.randrange(streams)}")
+            live.append(made)
+            made += 1
+    return lines
+
+
 def write_cases(release, total, seed, family="verify"):
     """The text of cases with about `total` operations, without answers."""
     rng = random.Random(seed)
@@ -95,7 +147,11 @@ def write_cases(release, total, seed, family="verify"):
         settings, fraction = choices[number % len(choices)]
         lines = operations_of(rng, min(each, max(1, total - done)))
         capacity = rng.choice([384, 1024, 2048, 6144]) * MIB
-        text.append(f"case {family}-{number:03d}\nconf {settings}\ncapacity {capacity}\n"
+        name = family
+        if release >= POOLS_SINCE and number % 4 == 3 and "expandable" not in settings:
+            name = "pools-" + family  # the name tells that maps say which pool owns a segment
+            lines = pool_operations_of(rng, len(lines))
+        text.append(f"case {name}-{number:03d}\nconf {settings}\ncapacity {capacity}\n"
                     f"fraction {'-' if fraction is None else fraction}\nops {len(lines)}\n")
         text.extend(line + "\n" for line in lines)
         text.append("end\n")

@@ -214,6 +214,26 @@ template <class A> void release_pool(A *allocator, int device, PoolId id)
         allocator->releasePool(static_cast<c10::DeviceIndex>(device), id);
 }
 
+/* Two marks that a pool of a user can bear: it helps out when memory runs out, and its blocks are not split.
+ */
+template <class A> void mark_pool(A *allocator, int device, PoolId id, bool use_on_oom)
+{
+    auto index = static_cast<c10::DeviceIndex>(device);
+    if (use_on_oom) {
+        if constexpr (requires { allocator->setUseOnOOM(index, id, true); }) {
+            allocator->setUseOnOOM(index, id, true);
+            return;
+        } else if constexpr (requires { allocator->setUseOnOOM(index, id); }) {
+            allocator->setUseOnOOM(index, id);
+            return;
+        }
+    } else if constexpr (requires { allocator->setNoSplit(index, id); }) {
+        allocator->setNoSplit(index, id);
+        return;
+    }
+    throw std::runtime_error("this release has no such mark for pools");
+}
+
 /* From 2.13 on the allocator is told of a capture apart from the pool it fills. */
 template <class A> constexpr bool kMarksCaptures = requires(A *allocator)
 {

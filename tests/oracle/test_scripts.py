@@ -24,6 +24,9 @@ def script(name, *arguments, **options):
                           text=True, check=False, **options)
 
 
+WORDS = {"a", "f", "r", "e", "s", "q", "m", "kp", "ka", "pb", "pe", "pr"}
+
+
 class Scripts(unittest.TestCase):
     def test_help(self):
         for name in ("install", "record", "verify"):
@@ -94,9 +97,10 @@ class Cases(unittest.TestCase):
         total = 0
         for case in text.split("end\n")[:-1]:
             head, *lines = case.split("\n")[:-1]
-            self.assertRegex(head, r"^case verify-\d{3}$")
+            self.assertRegex(head, r"^case (pools-)?verify-\d{3}$")
             count = int(lines[3].split()[1])
             self.assertEqual(len(lines) - 4, count)
+            self.assertTrue(all(line.split()[0] in WORDS for line in lines[4:]))
             total += count
             live = set()
             for line in lines[4:]:
@@ -104,7 +108,7 @@ class Cases(unittest.TestCase):
                 if word == "a":
                     self.assertNotIn(rest[0], live)
                     live.add(rest[0])
-                elif word in "fr":
+                elif word in ("f", "r"):
                     self.assertIn(rest[0], live)
                     live -= {rest[0]} if word == "f" else set()
         self.assertEqual(total, 5000)
