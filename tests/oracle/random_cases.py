@@ -88,9 +88,9 @@ def operations_of(rng, count):
 
 def pool_operations_of(rng, count):
     """
-    With private pools: filled by some streams or all, one after the other or at once, given up and used again. Left out is
-    what the original leaves open: emptying the cache during a fill, filling a pool that was given up, and uses by other
-    streams that meet a fill.
+    With private pools: filled by some streams or all, one after the other or at once, given up. Left out is what the
+    original leaves open: emptying the cache during a fill, filling a pool that was given up, and uses by other streams
+    that meet a fill.
     """
     streams, keep = rng.choice([1, 2, 4]), rng.choice([10, 40])
     live, used, made, lines = [], set(), 0, []
