@@ -1,7 +1,7 @@
 /*
  * The simulated device behind the oracle, from the side of its driver program.
  *
- * fake_cudart.c stands in for NVIDIA's runtime and driver libraries: it answers the calls that PyTorch's
+ * The fake_*.c files stand in for NVIDIA's runtime and driver libraries: they answer the calls that PyTorch's
  * allocator library makes (cudaMalloc, events, mapping of pages and so on) from a model of memory that needs
  * no hardware. The model is the one of the golden sets: granules of 2 MiB, no fragmentation, addresses that
  * only grow and never touch, events that stay pending until told otherwise.

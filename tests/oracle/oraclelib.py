@@ -9,7 +9,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SOURCES = ["oracle.cpp", "player.cpp", "static_runtime.cpp"]
+DEVICE = ["fake_cudart.c", "fake_driver.c", "fake_state.c"]
+SOURCES = ["bench.cpp", "oracle.cpp", "player.cpp", "static_runtime.cpp"]
 
 
 class Problem(Exception):
@@ -94,7 +95,9 @@ def build(torch_dir, out):
     fake = out / soname
     run(
         [c_compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", f"-Wl,-soname,{soname}",
-         f"-Wl,--version-script={node}", "-I", ROOT, HERE / "fake_cudart.c", "-o", fake, "-ldl"],
+         f"-Wl,--version-script={node}", "-I", ROOT]
+        + [HERE / source for source in DEVICE]
+        + ["-o", fake, "-ldl"],
         capture_output=True,
     )
     empty = out / "empty.c"

@@ -2,12 +2,11 @@
 
 #include "tests/oracle/fake_cudart.h"
 #include "tests/oracle/release.hpp"
+#include "tests/oracle/text.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -210,84 +209,9 @@ void Player::collect()
 
 /* ---- statistics, maps, calls ---- */
 
-template <class Stat> void append(std::string &text, const Stat &stat)
-{
-    for (auto value : {stat.current, stat.peak, stat.allocated, stat.freed})
-        text += " " + std::to_string(value);
-}
-
-template <class Array> void append_array(std::string &text, const Array &array)
-{
-    for (const auto &stat : array)
-        append(text, stat);
-}
-
-template <class Stats> std::string statistics_text(const Stats &stats)
-{
-    std::string text = "Q";
-    append_array(text, stats.allocation);
-    append_array(text, stats.segment);
-    append_array(text, stats.active);
-    append_array(text, stats.inactive_split);
-    append_array(text, stats.allocated_bytes);
-    append_array(text, stats.reserved_bytes);
-    append_array(text, stats.active_bytes);
-    append_array(text, stats.inactive_split_bytes);
-    if constexpr (requires { stats.requested_bytes; })
-        append_array(text, stats.requested_bytes);
-    append(text, stats.oversize_allocations);
-    append(text, stats.oversize_segments);
-    auto single = [&](auto value) { text += " " + std::to_string(value); };
-    single(stats.num_alloc_retries);
-    single(stats.num_ooms);
-    if constexpr (requires { stats.num_device_free; }) {
-        single(stats.num_sync_all_streams);
-        single(stats.num_device_alloc);
-        single(stats.num_device_free);
-    }
-    single(stats.max_split_size);
-    return text;
-}
-
 std::string Player::statistics(int device)
 {
     return statistics_text(native::getDeviceStats(index_of(device)));
-}
-
-template <class Segment, class Owner>
-void append_segment(std::string &text, const Segment &segment, int stream, bool extended, Owner owner)
-{
-    std::uint32_t region = 0;
-    u64 offset = 0;
-    if (!fake_locate(static_cast<u64>(segment.address), &region, &offset))
-        throw std::runtime_error("a segment outside every region");
-    auto field = [&](auto value) { text += " " + std::to_string(value); };
-    text += "G";
-    field(region);
-    field(offset);
-    field(segment.total_size);
-    field(stream);
-    field(segment.is_large ? 1 : 0);
-    if constexpr (requires { segment.is_expandable; })
-        field(segment.is_expandable ? 1 : 0);
-    field(segment.allocated_size);
-    field(segment.active_size);
-    if constexpr (requires { segment.requested_size; })
-        field(segment.requested_size);
-    field(segment.blocks.size());
-    if constexpr (requires { segment.owner_private_pool_id; })
-        if (extended)
-            text += " " + owner(segment.owner_private_pool_id);
-    text += "\n";
-    for (const auto &block : segment.blocks) {
-        text += "B";
-        field(block.size);
-        if constexpr (requires { block.requested_size; })
-            field(block.requested_size);
-        field(block.allocated ? 1 : 0);
-        field(block.active ? 1 : 0);
-        text += "\n";
-    }
 }
 
 std::string Player::map(int device, int *lines)
@@ -559,47 +483,6 @@ std::string play(const Case &c)
 {
     Player player(c);
     return player.play();
-}
-
-/* ---- speed ---- */
-
-double bench(const std::string &path, u64 *operations)
-{
-    struct Operation {
-        u64 id, bytes;
-    };
-    constexpr u64 kFree = ~0ull;
-    std::ifstream file(path);
-    if (!file)
-        die("cannot open " + path);
-    std::vector<Operation> all;
-    u64 largest = 0;
-    for (std::string line; std::getline(file, line);) {
-        std::istringstream in(line);
-        std::string word;
-        Operation operation{0, kFree};
-        in >> word >> operation.id;
-        if (word == "a")
-            in >> operation.bytes;
-        else if (word != "f")
-            die("expected `a ID BYTES STREAM` or `f ID`, found `" + line + "`");
-        largest = std::max(largest, operation.id);
-        all.push_back(operation);
-    }
-    std::vector<void *> live(largest + 1);
-    const u64 capacity = 1ull << 50;
-    fake_configure(1, &capacity);
-    native::init(1);
-    auto start = std::chrono::steady_clock::now();
-    for (const Operation &operation : all) {
-        if (operation.bytes == kFree)
-            native::raw_delete(live[operation.id]);
-        else
-            live[operation.id] = native::raw_alloc_with_stream(operation.bytes, nullptr);
-    }
-    std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    *operations = all.size();
-    return all.empty() ? 0 : spent.count() / static_cast<double>(all.size());
 }
 
 } // namespace oracle

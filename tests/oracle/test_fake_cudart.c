@@ -1,31 +1,11 @@
 /* tests/oracle/test_fake_cudart.c - the simulated device obeys its model (specification 9.1). */
+#include "tests/oracle/fake_calls.h"
 #include "tests/oracle/fake_cudart.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int cudaSetDevice(int device);
-int cudaGetLastError(void);
-int cudaGetDeviceProperties(void *properties, int device);
-int cudaMalloc(void **pointer, size_t size);
-int cudaFree(void *pointer);
-int cudaMemGetInfo(size_t *free, size_t *total);
-int cudaEventCreateWithFlags(void **event, unsigned flags);
-int cudaEventDestroy(void *event);
-int cudaEventRecord(void *event, void *stream);
-int cudaEventQuery(void *event);
-int cudaEventSynchronize(void *event);
-int cudaStreamSynchronize(void *stream);
-int cudaStreamIsCapturing(void *stream, int *status);
-int cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags, int *status);
-int cuMemAddressReserve(uint64_t *pointer, size_t size, size_t alignment, uint64_t wanted,
-                        unsigned long long flags);
-int cuMemAddressFree(uint64_t pointer, size_t size);
-int cuMemCreate(uint64_t *handle, size_t size, const void *properties, unsigned long long flags);
-int cuMemRelease(uint64_t handle);
-int cuMemMap(uint64_t pointer, size_t size, size_t offset, uint64_t handle, unsigned long long flags);
 
 #define MIB 1048576u
 
@@ -90,7 +70,7 @@ static void test_pages(void)
 
 static void test_events(void)
 {
-    void *first, *second, *other;
+    void *first = NULL, *second = NULL, *other = NULL;
     int stream_a, stream_b;
     CHECK(cudaEventCreateWithFlags(&first, 0) == 0 && cudaEventCreateWithFlags(&second, 0) == 0);
     CHECK(cudaEventCreateWithFlags(&other, 0) == 0);
