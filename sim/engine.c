@@ -214,6 +214,26 @@ static void begin_run(asim_engine *engine)
     engine->frag_ppm = engine->max_frag_ppm = asim_gap_ppm(engine->frag_largest, engine->frag_free);
 }
 
+/* Whether the recorded segments fit into the simulated devices, granule by granule. */
+static bool opening_fits(const asim_engine *engine)
+{
+    const asim_trace *trace = engine->trace;
+    const uint64_t granule = engine->profile.granule_bytes;
+    for (uint32_t device = 0; device < trace->device_count; device++) {
+        uint64_t left = engine->capacities[device];
+        for (uint32_t i = 0; i < trace->opening_segment_count; i++) {
+            const asim_opening_segment *segment = &trace->opening_segments[i];
+            if (trace->lanes[segment->lane].device != device)
+                continue;
+            if (segment->size > left)
+                return false;
+            uint64_t held = (segment->size + granule - 1) & ~(granule - 1);
+            left -= held < left ? held : left;
+        }
+    }
+    return true;
+}
+
 static asim_code start(asim_engine *engine, asim_err *err)
 {
     const asim_run_config *config = &engine->config;
@@ -222,8 +242,13 @@ static asim_code start(asim_engine *engine, asim_err *err)
     asim_code code = choose_capacities(engine, err);
     if (code)
         return code;
-    engine->compare = !config->ignore_recorded && (policy->flags & ASIM_POLICY_MODELS_TORCH) &&
-                      policy->adopt && trace->recorded_addresses;
+    const bool fits = opening_fits(engine), adopts = policy->adopt && fits;
+    if (policy->adopt && !fits)
+        engine_warn(engine,
+                    "the recording begins with more reserved than the device has: its live blocks are "
+                    "asked for anew, and nothing is compared with the recording");
+    engine->compare = !config->ignore_recorded && (policy->flags & ASIM_POLICY_MODELS_TORCH) && adopts &&
+                      trace->recorded_addresses;
     engine->script =
         (asim_script){.calls = trace->calls, .count = trace->call_count, .active = engine->compare};
     bool by_clock = config->completion == ASIM_COMPLETION_CLOCK ||
@@ -261,7 +286,7 @@ static asim_code start(asim_engine *engine, asim_err *err)
         return asim_fail_memory(err, policy->state_size);
     if ((code = policy->init(engine->state, &engine->env, config->params, err)))
         return code;
-    if (trace->opening_segment_count && policy->adopt)
+    if (trace->opening_segment_count && adopts)
         code = adopt_opening(engine, err);
     else if (trace->opening_segment_count)
         code = request_opening(engine, err);

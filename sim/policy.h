@@ -4,10 +4,10 @@
  * called, its parameters, how large its private state is, and its operations. The engine allocates the state,
  * so any number of instances run side by side; a policy has no writable globals.
  *
- * Order of calls: init; adopt, at most once, if the trace has an opening state and the policy an adopt
- * operation; then alloc, free and the rest in trace order; fini last, also after a failed init. check and
- * walk may come between any two of them. Operations marked optional may be NULL; without adopt the engine
- * turns the opening state into ordinary allocations.
+ * Order of calls: init; adopt, at most once, if the trace has an opening state that the devices can hold and
+ * the policy an adopt operation; then alloc, free and the rest in trace order; fini last, also after a failed
+ * init. check and walk may come between any two of them. Operations marked optional may be NULL; without
+ * adopt the engine turns the opening state into ordinary allocations.
  *
  * Adding one: copy policies/skeleton.c, add a line to policies/registry.c and to policies/meson.build.
  */
