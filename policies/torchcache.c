@@ -28,7 +28,8 @@
  *
  * This file is the table and the course of a request (section 8). The parts: _params, _conf options, _round
  * sizes, _search the free-block search, _blocks split and merge, _obtain segments and releases, _expandable
- * ranges, _events other streams, _pools private pools, _adopt opening states, _stats, _walk and _check.
+ * ranges, _events other streams, _pools private pools, _adopt opening states, _stats,
+ * _message out of memory, _walk and _check.
  */
 #include "policies/torchcache_blocks.h"
 #include "policies/torchcache_params.h"
@@ -130,12 +131,49 @@ static bool obtain_memory(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t r
            asim_tc_obtain(state, shelf, rounded, true, ret_block);
 }
 
+/* F of R175. */
+static uint64_t free_in_private_pools(const asim_tc_state *state, const asim_tc_device *device)
+{
+    uint64_t sum = 0;
+    for (size_t i = 1; i < device->group_count; i++)
+        for (unsigned large = 0; large < 2; large++) {
+            const asim_tc_pool *pool = &device->groups[i]->pools[large];
+            for (size_t k = 0; k < pool->shelf_count; k++) {
+                const asim_free_index *free = &pool->shelves[k]->free;
+                for (uint32_t b = asim_free_first(free, state->extents); b;
+                     b = asim_free_next(free, state->extents, b))
+                    sum += state->extents[b].size;
+            }
+        }
+    return sum;
+}
+
+static void note_refusal(asim_tc_state *state, unsigned index, uint64_t attempted, uint64_t free_bytes,
+                         uint64_t total)
+{
+    const asim_tc_device *device = &state->devices[index];
+    const asim_tc_stats *stats = &device->stats;
+    if (state->refused)
+        return;
+    state->refused = true;
+    state->first_refusal = (asim_tc_refusal){
+        .attempted = attempted,
+        .total = total,
+        .free = free_bytes,
+        .limit = device->limit,
+        .allocated = (uint64_t)(stats->requests[0].live.bytes + stats->requests[1].live.bytes),
+        .pool_free = free_in_private_pools(state, device),
+        .reserved = device->reserved,
+        .device = index};
+}
+
 /* R44. */
 static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t rounded)
 {
     uint64_t free_bytes, total;
     state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
     state->devices[shelf->device].stats.num_ooms++;
+    note_refusal(state, shelf->device, asim_tc_segment_size(rounded), free_bytes, total);
     asim_tc_settle(state);
     state->listener->refusal(state->listener->ctx, shelf->device, rounded, asim_tc_segment_size(rounded),
                              free_bytes);
@@ -161,8 +199,10 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
     const uint64_t size = event->size;
     if (size == 0)
         return ASIM_NOTHING;
-    if (size >= ASIM_TC_HARD_LIMIT) /* R24: refused before the allocator hears of it */
+    if (size >= ASIM_TC_HARD_LIMIT) { /* R24: refused before the allocator hears of it */
+        state->refused = true;
         return ASIM_REFUSED;
+    }
     const uint64_t rounded = asim_tc_round(&state->options.rounding, size);
     const bool large = asim_tc_is_large(rounded);
     asim_tc_shelf *shelf = lane->shelves[large];
@@ -285,6 +325,13 @@ static void torchcache_report(const asim_policy_state *state, unsigned device,
     asim_tc_stats_report(&state->devices[device].stats, state->release, emit, ctx);
 }
 
+static size_t torchcache_refusal_text(const asim_policy_state *state, char *ret_text, size_t capacity)
+{
+    if (state->first_refusal.attempted == 0)
+        return 0;
+    return asim_tc_refusal_text(state->release, &state->first_refusal, ret_text, capacity);
+}
+
 static void torchcache_fini(asim_policy_state *state)
 {
     asim_tc_tables_fini(state);
@@ -313,4 +360,5 @@ const asim_policy asim_policy_torchcache = {
     .fraction = torchcache_fraction,
     .reset_stats = torchcache_reset_stats,
     .report = torchcache_report,
+    .refusal_text = torchcache_refusal_text,
 };

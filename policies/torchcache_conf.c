@@ -376,3 +376,8 @@ asim_code asim_tc_divisions_parse(const asim_tc_release *release, const char *te
         return asim_fail(err, ASIM_E_USAGE, "roundup_power2_divisions: '%s' follows the value", in.token);
     return code;
 }
+
+bool asim_tc_option_known(const asim_tc_release *release, const char *key)
+{
+    return option_of(release, key) != OPTIONS;
+}

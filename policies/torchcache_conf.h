@@ -39,4 +39,7 @@ asim_code asim_tc_divisions_parse(const asim_tc_release *release, const char *te
 asim_code asim_tc_check_split_limit(const asim_tc_release *release, const char *key, uint64_t bytes,
                                     asim_err *err);
 
+/* Whether the release has an option of that name. */
+bool asim_tc_option_known(const asim_tc_release *release, const char *key);
+
 #endif

@@ -21,11 +21,18 @@ typedef struct asim_tc_release {
     bool counts_driver_calls;   /* num_sync_all_streams, num_device_alloc, num_device_free */
     bool drops_capture_uses;    /* R79: uses made during a capture get no event afterwards */
     bool newest_scope_wins;     /* R106: of several open scopes that match */
-    uint64_t min_split_bytes;   /* 5.3: smallest max_split_size_mb and max_non_split_rounding_mb, in bytes */
+    bool oom_old_order;         /* R177: the numbers of the out-of-memory message, against R175 */
+    bool oom_counts_pools;  /* R175: they name the free bytes of private pools, and count them as allocated */
+    bool oom_names_limit;   /* R175 item 6: they name the memory limit */
+    const char *oom_advice; /* R176, R177: the setting that the message advises to try */
+    uint64_t min_split_bytes; /* 5.3: smallest max_split_size_mb and max_non_split_rounding_mb, in bytes */
 } asim_tc_release;
 
 /* Ends with a NULL name. The order is that of asim_tc_release_names. */
 extern const asim_tc_release asim_tc_releases[];
 extern const char *const asim_tc_release_names[]; /* NULL-ended */
+
+/* The release of that name; NULL: none. */
+const asim_tc_release *asim_tc_release_named(const char *name);
 
 #endif

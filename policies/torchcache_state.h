@@ -18,6 +18,7 @@
 
 #include "policies/free_index.h"
 #include "policies/torchcache_conf.h"
+#include "policies/torchcache_message.h"
 #include "policies/torchcache_stats.h"
 #include "sim/policy.h"
 
@@ -166,7 +167,9 @@ struct asim_policy_state {
     const asim_listener *listener;
     const asim_lane *lane_table;
     asim_device driver;
-    asim_err fault; /* why the run is broken */
+    asim_err fault;                /* why the run is broken */
+    bool refused;                  /* a request was; the first was: */
+    asim_tc_refusal first_refusal; /* all zero: refused before the allocator heard of it (R24) */
 };
 
 typedef asim_policy_state asim_tc_state;

@@ -414,6 +414,13 @@ void asim_engine_report(const asim_engine *engine, unsigned device,
         engine->policy->report(engine->state, device, emit, ctx);
 }
 
+size_t asim_engine_refusal_text(const asim_engine *engine, char *ret_text, size_t capacity)
+{
+    if (capacity > 0)
+        ret_text[0] = 0;
+    return engine->policy->refusal_text ? engine->policy->refusal_text(engine->state, ret_text, capacity) : 0;
+}
+
 void asim_engine_device_counts(const asim_engine *engine, unsigned device, asim_device_counts *ret_counts)
 {
     asim_device_model_counts(engine->model, device, ret_counts);

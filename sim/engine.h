@@ -113,6 +113,8 @@ void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record);
 void asim_engine_walk(const asim_engine *engine, const asim_walker *walker);
 void asim_engine_report(const asim_engine *engine, unsigned device,
                         void (*emit)(void *ctx, const char *name, int64_t value), void *ctx);
+/* The policy's own words about the first refused request, as its refusal_text gives them; 0: none. */
+size_t asim_engine_refusal_text(const asim_engine *engine, char *ret_text, size_t capacity);
 /* What the model device counted for one device: see asim_device_counts in sim/device_model.h. */
 struct asim_device_counts;
 void asim_engine_device_counts(const asim_engine *engine, unsigned device,

@@ -162,6 +162,9 @@ typedef struct asim_policy {
     /* The policy's own statistics of one device, by name, in a fixed order ("num_ooms"). */
     void (*report)(const asim_policy_state *state, unsigned device,
                    void (*emit)(void *ctx, const char *name, int64_t value), void *ctx);
+    /* What the modelled allocator says of the first request that it refused: one line, written as snprintf
+     * does. Returns its length; 0 where nothing was refused, or nothing is said. */
+    size_t (*refusal_text)(const asim_policy_state *state, char *ret_text, size_t capacity);
 } asim_policy;
 
 /* Checks a table when it is registered: version, name, required operations, parameters that parse their

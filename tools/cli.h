@@ -9,6 +9,7 @@
 
 #include "sim/err.h"
 #include "sim/hostmem.h"
+#include "sim/nearest.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,9 +88,6 @@ void asim_help_verb(const asim_verb *verb, FILE *out);
 asim_code asim_options_parse(const asim_verb *verb, int argc, char **argv, asim_cli *cli, void *values,
                              char ***ret_operands, size_t *ret_count, bool *ret_help, asim_err *err);
 void asim_options_fini(const asim_verb *verb, void *values, const asim_hostmem *mem);
-
-/* The word of names (ended by NULL) that is nearest to text, or NULL when none is near. */
-const char *asim_nearest(const char *text, const char *const *names);
 
 /* "allocsim: TEXT" on standard error. Control characters in it are shown, not sent. */
 void asim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

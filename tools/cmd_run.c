@@ -14,6 +14,8 @@ enum {
     FORMAT_JSON,
     FORMAT_CSV,
     FORMAT_SUMMARY,
+    FORMAT_SUMMARY_SHORT,
+    FORMAT_TORCH_STATS,
 };
 
 typedef struct options {
@@ -26,7 +28,8 @@ typedef struct options {
 
 static const options defaults = {.db = "allocsim.db", .samples = 2000, .history = UINT64_MAX};
 
-static const char *const formats[] = {"table", "json", "csv", "summary", NULL};
+static const char *const formats[] = {"table",         "json",        "csv", "summary",
+                                      "summary-short", "torch-stats", NULL};
 static const char *const checks[] = {"off", "placements", "full", NULL};
 
 #define AT(field) offsetof(options, field)
@@ -75,7 +78,7 @@ static const asim_option table[] = {
      .type = ASIM_OPTION_CHOICE,
      .offset = AT(format),
      .argument = "FORMAT",
-     .help = "table, json, csv or summary [table]",
+     .help = "table, json, csv, summary[-short], torch-stats",
      .choices = formats},
     {.name = "check",
      .type = ASIM_OPTION_CHOICE,
@@ -196,8 +199,11 @@ static int print(const asim_cli *cli, const options *o, const asim_outcome *outc
             asim_print_csv_header(stdout);
         asim_print_csv(stdout, outcome);
         break;
+    case FORMAT_TORCH_STATS:
+        asim_print_torch_stats(stdout, outcome);
+        break;
     default:
-        if (asim_print_summary(stdout, outcome, &err))
+        if (asim_print_summary(stdout, outcome, o->format == FORMAT_SUMMARY_SHORT, &err))
             return asim_say_error(&err);
     }
     return 0;
@@ -305,12 +311,10 @@ static asim_code check_setup(const asim_cli *cli, const options *o, const asim_s
     asim_code code = asim_setup_policy(cli, request, NULL, &trial, err);
     if (code)
         return code;
-    if (o->format == FORMAT_SUMMARY && !trial.policy->report)
-        code =
-            asim_fail(err, ASIM_E_USAGE,
-                      "--format summary is PyTorch's text and needs its statistics; the policy %s keeps none "
-                      "(torchcache does)",
-                      trial.policy->name);
+    if (o->format >= FORMAT_SUMMARY && !trial.policy->report)
+        code = asim_fail(err, ASIM_E_USAGE,
+                         "--format %s shows PyTorch's statistics; the policy %s keeps none (torchcache does)",
+                         formats[o->format], trial.policy->name);
     asim_setup_fini(&trial, cli->mem);
     if (!code && o->snapshot && (code = asim_out_file_try(o->snapshot, cli->mem, err)))
         asim_err_context(err, "--snapshot");
@@ -349,7 +353,9 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
                                         .layout = o->layout && !o->no_db,
                                         .snapshot = o->snapshot,
                                         .history = o->history,
-                                        .stats = o->format == FORMAT_SUMMARY};
+                                        .stats =
+                                            o->format == FORMAT_SUMMARY || o->format == FORMAT_SUMMARY_SHORT,
+                                        .all_stats = o->format == FORMAT_TORCH_STATS};
         status = run_traces(cli, o, &request, operands, count, store, expectations);
     }
     asim_store_close(store);

@@ -96,6 +96,12 @@ void asim_json_number(asim_json *json, const char *key, uint64_t number)
     fprintf(json->out, "%" PRIu64, number);
 }
 
+void asim_json_integer(asim_json *json, const char *key, int64_t number)
+{
+    start_value(json, key);
+    fprintf(json->out, "%" PRId64, number);
+}
+
 void asim_json_digest(asim_json *json, const char *key, uint64_t digest)
 {
     start_value(json, key);

@@ -21,6 +21,7 @@ void asim_json_begin(asim_json *json, const char *key, char bracket); /* '{' or 
 void asim_json_end(asim_json *json, char bracket);                    /* '}' or ']' */
 void asim_json_text(asim_json *json, const char *key, const char *text);
 void asim_json_number(asim_json *json, const char *key, uint64_t number);
+void asim_json_integer(asim_json *json, const char *key, int64_t number);
 void asim_json_digest(asim_json *json, const char *key, uint64_t digest); /* 16 hexadecimal digits, as text */
 void asim_json_null(asim_json *json, const char *key);
 

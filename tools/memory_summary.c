@@ -114,7 +114,8 @@ static void write_rule(FILE *out, char sign)
     fprintf(out, "|%s|\n", line);
 }
 
-void asim_memory_summary(FILE *out, const asim_memory_stats *stats, unsigned device, bool old_release)
+void asim_memory_summary(FILE *out, const asim_memory_stats *stats, unsigned device, bool old_release,
+                         bool abbreviated)
 {
     const int64_t *values = stats->values;
     write_rule(out, '=');
@@ -130,6 +131,8 @@ void asim_memory_summary(FILE *out, const asim_memory_stats *stats, unsigned dev
         const int64_t *all = values + i * 12;
         write_rule(out, '-');
         write_row(out, arrays[i].label, all, all, arrays[i].is_size, old_release);
+        if (abbreviated)
+            continue;
         write_row(out, "      from large pool", all + 4, all, arrays[i].is_size, old_release);
         write_row(out, "      from small pool", all + 8, all, arrays[i].is_size, old_release);
     }

@@ -28,7 +28,9 @@ void asim_memory_stats_take(void *ctx, const char *name, int64_t value);
 /* The first name that was not reported, or NULL. old_release: 1.13, which has no requested_bytes (R132). */
 const char *asim_memory_stats_missing(const asim_memory_stats *stats, bool old_release, char text[64]);
 
-/* Writes the text, with PyTorch's line ends; old_release: in the manner of 1.13 (R133). */
-void asim_memory_summary(FILE *out, const asim_memory_stats *stats, unsigned device, bool old_release);
+/* Writes the text, with PyTorch's line ends; old_release: in the manner of 1.13 (R133); abbreviated: without
+ * the rows of the pools (R132). */
+void asim_memory_summary(FILE *out, const asim_memory_stats *stats, unsigned device, bool old_release,
+                         bool abbreviated);
 
 #endif

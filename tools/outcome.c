@@ -81,6 +81,19 @@ static asim_code keep_results(const asim_outcome_request *request, asim_engine *
         for (uint32_t device = 0; device < trace->device_count; device++)
             asim_engine_report(engine, device, asim_memory_stats_take, &outcome->stats[device]);
     }
+    if (request->all_stats) {
+        outcome->all_stats = asim_mem_new(mem, trace->device_count, sizeof *outcome->all_stats);
+        if (!outcome->all_stats)
+            return asim_fail_memory(err, trace->device_count * sizeof *outcome->all_stats);
+        for (uint32_t device = 0; device < trace->device_count; device++) {
+            asim_torch_stats *stats = &outcome->all_stats[device];
+            stats->mem = mem;
+            asim_engine_report(engine, device, asim_torch_stats_take, stats);
+            if (stats->lacks_memory)
+                return asim_fail_memory(err, (stats->count + 1) * sizeof *stats->items);
+        }
+    }
+    asim_engine_refusal_text(engine, outcome->refusal, sizeof outcome->refusal);
     return keep_labels(outcome, trace, mem, err);
 }
 
@@ -219,6 +232,9 @@ void asim_outcome_fini(asim_outcome *outcome, const asim_hostmem *mem)
     asim_mem_free(mem, outcome->labels, outcome->phases.count, sizeof *outcome->labels);
     asim_mem_free(mem, outcome->samples, outcome->sample_capacity, sizeof(asim_sample));
     asim_mem_free(mem, outcome->stats, outcome->run.trace_devices, sizeof *outcome->stats);
+    for (uint32_t device = 0; outcome->all_stats && device < outcome->run.trace_devices; device++)
+        asim_torch_stats_fini(&outcome->all_stats[device]);
+    asim_mem_free(mem, outcome->all_stats, outcome->run.trace_devices, sizeof *outcome->all_stats);
     asim_phases_fini(&outcome->phases);
     asim_layout_fini(&outcome->layout, mem);
     asim_setup_fini(&outcome->setup, mem);

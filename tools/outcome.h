@@ -10,6 +10,11 @@
 #include "tools/memory_summary.h"
 #include "tools/progress.h"
 #include "tools/setup.h"
+#include "tools/torch_stats.h"
+
+enum {
+    ASIM_REFUSAL_TEXT = 768 /* bytes of the message about the first failure, with the closing zero */
+};
 
 typedef struct asim_outcome_request {
     const asim_setup_request *setup;
@@ -19,7 +24,8 @@ typedef struct asim_outcome_request {
     asim_check check;
     size_t samples;       /* most that are kept; 0: none */
     bool layout;          /* keep the final segments and blocks */
-    bool stats;           /* keep the policy's own statistics */
+    bool stats;           /* keep what memory_summary() shows */
+    bool all_stats;       /* keep all of the policy's own statistics */
     const char *snapshot; /* where the final state and history go; NULL: nowhere */
     uint64_t history;     /* most entries of that history, or UINT64_MAX */
 } asim_outcome_request;
@@ -33,7 +39,9 @@ typedef struct asim_outcome {
     asim_phases phases;
     char **labels; /* one a phase */
     asim_layout layout;
-    asim_memory_stats *stats; /* one a device, or NULL */
+    asim_memory_stats *stats;        /* one a device, or NULL */
+    asim_torch_stats *all_stats;     /* one a device, or NULL */
+    char refusal[ASIM_REFUSAL_TEXT]; /* what the modelled allocator says of the first failure, or "" */
     char host[64];
     char source[64];
     /* Where it went; set by the caller who stores it. */
@@ -54,6 +62,7 @@ void asim_print_json(FILE *out, const asim_outcome *outcome);
 void asim_print_csv_header(FILE *out);
 void asim_print_csv(FILE *out, const asim_outcome *outcome);
 /* Fails (ASIM_E_USAGE) for a policy that does not keep PyTorch's statistics. */
-asim_code asim_print_summary(FILE *out, const asim_outcome *outcome, asim_err *err);
+asim_code asim_print_summary(FILE *out, const asim_outcome *outcome, bool abbreviated, asim_err *err);
+void asim_print_torch_stats(FILE *out, const asim_outcome *outcome);
 
 #endif

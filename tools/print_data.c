@@ -23,8 +23,9 @@ static uint64_t events_per_second(const asim_outcome *outcome)
     return (uint64_t)((double)outcome->run.trace_events * 1e9 / (double)ns);
 }
 
-static void json_oom(asim_json *json, const asim_run_record *record)
+static void json_oom(asim_json *json, const asim_outcome *outcome)
 {
+    const asim_run_record *record = &outcome->run.record;
     if (!record->has_oom) {
         asim_json_null(json, "oom");
         return;
@@ -39,6 +40,10 @@ static void json_oom(asim_json *json, const asim_run_record *record)
     asim_json_number(json, "device_free_bytes", oom->device_free_bytes);
     asim_json_number(json, "largest_free_bytes", oom->largest_free_bytes);
     asim_json_number(json, "device", oom->device);
+    if (outcome->refusal[0])
+        asim_json_text(json, "message", outcome->refusal);
+    else
+        asim_json_null(json, "message");
     asim_json_end(json, '}');
 }
 
@@ -83,7 +88,7 @@ void asim_print_json(FILE *out, const asim_outcome *outcome)
     for (unsigned i = 0; i < ASIM_METRIC_COUNT; i++)
         asim_json_number(&json, asim_metric_name((asim_metric)i), run->record.metrics[i]);
     asim_json_end(&json, '}');
-    json_oom(&json, &run->record);
+    json_oom(&json, outcome);
     json_mismatch(&json, outcome);
     asim_json_begin(&json, "about", '{');
     asim_json_number(&json, "wall_ns", run->wall_ns);
@@ -140,7 +145,7 @@ void asim_print_csv(FILE *out, const asim_outcome *outcome)
     fputc('\n', out);
 }
 
-asim_code asim_print_summary(FILE *out, const asim_outcome *outcome, asim_err *err)
+asim_code asim_print_summary(FILE *out, const asim_outcome *outcome, bool abbreviated, asim_err *err)
 {
     bool old_release = strcmp(outcome->setup.torch, "1.13") == 0;
     char name[64];
@@ -152,7 +157,19 @@ asim_code asim_print_summary(FILE *out, const asim_outcome *outcome, asim_err *e
                 "--format summary is PyTorch's text and needs its statistics; the policy %s does not "
                 "keep %s (torchcache does)",
                 outcome->run.policy, name);
-        asim_memory_summary(out, stats, device, old_release);
+        asim_memory_summary(out, stats, device, old_release, abbreviated);
     }
     return ASIM_OK;
+}
+
+void asim_print_torch_stats(FILE *out, const asim_outcome *outcome)
+{
+    asim_json json = {.out = out};
+    asim_json_begin(&json, NULL, '{');
+    for (uint32_t device = 0; outcome->all_stats && device < outcome->run.trace_devices; device++) {
+        char key[16];
+        snprintf(key, sizeof key, "%" PRIu32, device);
+        asim_torch_stats_print(&json, key, &outcome->all_stats[device]);
+    }
+    asim_json_end(&json, '}');
 }

@@ -98,6 +98,21 @@ static void print_calls(const table *t)
             (double)t->outcome->run.trace_events * 1e3 / (double)wall);
 }
 
+/* Words of text, in lines of at most 94 letters, indented by four. */
+static void print_wrapped(FILE *out, const char *text)
+{
+    size_t column = 0;
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column > 0 && column + 1 + word > 90)
+            column = 0;
+        column += (size_t)fprintf(out, "%s%.*s", column ? " " : "\n    ", (int)word, text) - (column ? 0 : 5);
+        text += word;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
 static void print_failures(const table *t)
 {
     const asim_run_record *record = &t->outcome->run.record;
@@ -117,6 +132,10 @@ static void print_failures(const table *t)
     fprintf(t->out, "  reserved %s", asim_human_bytes(oom->reserved_bytes, a));
     fprintf(t->out, ", of which allocated %s; largest free block %s\n",
             asim_human_bytes(oom->allocated_bytes, a), asim_human_bytes(oom->largest_free_bytes, b));
+    if (t->outcome->refusal[0]) {
+        fprintf(t->out, "  PyTorch would say:");
+        print_wrapped(t->out, t->outcome->refusal);
+    }
 }
 
 static void print_side(const table *t, const char *side, bool is_call, uint32_t kind, uint64_t address)

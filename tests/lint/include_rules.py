@@ -11,13 +11,13 @@ import sys
 
 import tree
 
-FOUNDATION = r'sim/(buf|err|hash|hostmem|idmap|ordered_index|rng)\.h'
+FOUNDATION = r'sim/(buf|err|hash|hostmem|idmap|nearest|ordered_index|rng)\.h'
 CONTRACTS = r'sim/(device|event|observer|params|policy|source)\.h'
 SHARED_BY_POLICIES = r'policies/(free_index|registry|size_classes)\.h'
 
 RULES = [
     # files                                                  may include
-    (r'sim/(buf|err|hash|hostmem|idmap|ordered_index|rng)\.[ch]', [FOUNDATION]),
+    (r'sim/(buf|err|hash|hostmem|idmap|nearest|ordered_index|rng)\.[ch]', [FOUNDATION]),
     (r'sim/(device|event|observer|params|policy|source)\.[ch]', [FOUNDATION, CONTRACTS]),
     (r'sim/.*', [r'sim/.*']),
     (r'traces/.*', [r'traces/.*', FOUNDATION, r'sim/(event|source|params)\.h']),

@@ -3,6 +3,7 @@
 #include "tools/expect.h"
 #include "tools/json.h"
 #include "tools/memory_summary.h"
+#include "tools/torch_stats.h"
 #include "tools/units.h"
 
 #include <criterion/criterion.h>
@@ -19,15 +20,21 @@
 #define ROW(label)    "| " label " |       0    |       0    |       0    |       0    |\n"
 #define COUNTS(label) SINGLE ROW(label) ROW("      from large pool") ROW("      from small pool")
 
-static char *summary_of(const asim_memory_stats *stats, unsigned device, bool old_release)
+static char *summary_of_form(const asim_memory_stats *stats, unsigned device, bool old_release,
+                             bool abbreviated)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     cr_assert_not_null(out);
-    asim_memory_summary(out, stats, device, old_release);
+    asim_memory_summary(out, stats, device, old_release, abbreviated);
     fclose(out);
     return text;
+}
+
+static char *summary_of(const asim_memory_stats *stats, unsigned device, bool old_release)
+{
+    return summary_of_form(stats, device, old_release, false);
 }
 
 /* R129 to R132, with nothing allocated. */
@@ -101,6 +108,44 @@ Test(summary, old_release)
               "%s", text);
     cr_assert_null(strstr(text, "Requested"));
     free(text);
+}
+
+/* R132: the rows of the pools are left out, and nothing else. */
+Test(summary, abbreviated)
+{
+    asim_memory_stats stats = {0};
+    take(&stats, "allocated_bytes", "all", 786431, 786432, 0, 0);
+    char *whole = summary_of(&stats, 0, false), *text = summary_of_form(&stats, 0, false, true);
+    const char *at = text;
+    for (const char *line = whole; *line; line = strchr(line, '\n') + 1) {
+        size_t length = (size_t)(strchr(line, '\n') - line) + 1;
+        if (strncmp(line, "|       from ", 13) == 0)
+            continue;
+        cr_assert(strncmp(at, line, length) == 0, "at %.77s", line);
+        at += length;
+    }
+    cr_assert_eq(*at, 0);
+    free(whole);
+    free(text);
+}
+
+/* R126: keys sorted as strings; R122: -1 for an unlimited split size. */
+Test(torch_stats, sorted_and_signed)
+{
+    asim_torch_stats stats = {.mem = asim_hostmem_libc()};
+    asim_torch_stats_take(&stats, "max_split_size", -1);
+    asim_torch_stats_take(&stats, "allocation.all.peak", 2);
+    asim_torch_stats_take(&stats, "allocated_bytes.all.peak", 1024);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    asim_json json = {.out = out};
+    asim_torch_stats_print(&json, NULL, &stats);
+    fclose(out);
+    cr_assert_str_eq(text, "{\n  \"allocated_bytes.all.peak\": 1024,\n  \"allocation.all.peak\": 2,\n"
+                           "  \"max_split_size\": -1\n}\n");
+    free(text);
+    asim_torch_stats_fini(&stats);
 }
 
 Test(summary, missing_names_are_told)

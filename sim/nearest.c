@@ -1,5 +1,7 @@
-#include "tools/cli.h"
+#include "sim/nearest.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 enum {

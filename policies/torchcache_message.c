@@ -1,0 +1,60 @@
+#include "policies/torchcache_message.h"
+
+#include "policies/torchcache_round.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void asim_tc_size_text(uint64_t bytes, char ret_text[ASIM_TC_SIZE_TEXT])
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    uint64_t unit = 1024;
+    unsigned i = 0;
+    if (bytes <= unit) {
+        snprintf(ret_text, ASIM_TC_SIZE_TEXT, "%" PRIu64 " bytes", bytes);
+        return;
+    }
+    for (; i < 2 && bytes > unit * 1024; i++)
+        unit *= 1024;
+    snprintf(ret_text, ASIM_TC_SIZE_TEXT, "%.2f %s", (double)bytes / (double)unit, units[i]);
+}
+
+size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusal *refusal, char *ret_text,
+                            size_t capacity)
+{
+    const uint64_t pool_free = release->oom_counts_pools ? refusal->pool_free : 0;
+    char attempted[ASIM_TC_SIZE_TEXT], total[ASIM_TC_SIZE_TEXT], free[ASIM_TC_SIZE_TEXT];
+    char allocated[ASIM_TC_SIZE_TEXT], reserved[ASIM_TC_SIZE_TEXT], pools[ASIM_TC_SIZE_TEXT];
+    char unallocated[ASIM_TC_SIZE_TEXT], limit[ASIM_TC_SIZE_TEXT], allowed[64] = "", in_pools[80] = "";
+    asim_tc_size_text(refusal->attempted, attempted);
+    asim_tc_size_text(refusal->total, total);
+    asim_tc_size_text(refusal->free, free);
+    asim_tc_size_text(refusal->allocated + pool_free, allocated);
+    asim_tc_size_text(refusal->reserved, reserved);
+    asim_tc_size_text(refusal->reserved - refusal->allocated - pool_free, unallocated);
+    if (release->oom_names_limit && refusal->limit != ASIM_TC_UNLIMITED) {
+        asim_tc_size_text(refusal->limit, limit);
+        snprintf(allowed, sizeof allowed, "%s allowed; ", limit);
+    }
+    int length;
+    if (release->oom_old_order) {
+        length = snprintf(
+            ret_text, capacity,
+            "CUDA out of memory: tried to get %s on GPU %u (capacity %s; allocated %s; free %s; "
+            "%sreserved %s). If much is reserved and little allocated, try %s.",
+            attempted, refusal->device, total, allocated, free, allowed, reserved, release->oom_advice);
+    } else {
+        if (pool_free > 0) {
+            asim_tc_size_text(pool_free, pools);
+            snprintf(in_pools, sizeof in_pools, ", of which %s in private pools", pools);
+        }
+        length =
+            snprintf(ret_text, capacity,
+                     "CUDA out of memory: tried to get %s on GPU %u (capacity %s, %s free; %sallocated by "
+                     "PyTorch %s%s; reserved but unallocated %s). If much is reserved but unallocated, try "
+                     "%s.",
+                     attempted, refusal->device, total, free, allowed, allocated, in_pools, unallocated,
+                     release->oom_advice);
+    }
+    return length < 0 ? 0 : (size_t)length;
+}

@@ -1,0 +1,36 @@
+/* policies/torchcache_message.h - the out-of-memory message of a release, with its numbers (specification,
+ * section 24).
+ *
+ * The numbers, their order, how sizes are written and what is advised are PyTorch's; the words between them
+ * are this simulator's own.
+ */
+#ifndef ASIM_POLICIES_TORCHCACHE_MESSAGE_H
+#define ASIM_POLICIES_TORCHCACHE_MESSAGE_H
+
+#include "policies/torchcache_release.h"
+
+#include <stddef.h>
+
+typedef struct asim_tc_refusal { /* bytes, at the moment of the failure */
+    uint64_t attempted;          /* A of R175: the segment that was wanted, not the request */
+    uint64_t total, free;        /* of the device, as the driver tells */
+    uint64_t limit;              /* R114; ASIM_TC_UNLIMITED: none set */
+    uint64_t allocated;          /* allocated_bytes.all.current */
+    uint64_t pool_free;          /* F of R175: free blocks of private pools */
+    uint64_t reserved;           /* reserved_bytes.all.current */
+    unsigned device;
+} asim_tc_refusal;
+
+enum {
+    ASIM_TC_SIZE_TEXT = 32 /* bytes that hold any size, with the closing zero */
+};
+
+/* R174: "1024.00 KiB". */
+void asim_tc_size_text(uint64_t bytes, char ret_text[ASIM_TC_SIZE_TEXT]);
+
+/* Writes one line without a line end, as snprintf does: at most capacity bytes with the closing zero; returns
+ * the length of the whole. */
+size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusal *refusal, char *ret_text,
+                            size_t capacity);
+
+#endif

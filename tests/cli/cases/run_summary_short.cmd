@@ -1,0 +1,1 @@
+allocsim run -q --no-db --format summary-short small.pickle

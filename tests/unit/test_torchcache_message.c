@@ -1,0 +1,131 @@
+/* The out-of-memory message (specification, section 24). The numbers of the larger tests are those that the
+ * genuine releases 1.13.1, 2.1.2, 2.4.1 and 2.6.0 put into their messages when they ran the same requests. */
+#include "policies/torchcache_message.h"
+#include "policies/torchcache_round.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define MIB UINT64_C(1048576)
+
+static void expect_size(uint64_t bytes, const char *text)
+{
+    char found[ASIM_TC_SIZE_TEXT];
+    asim_tc_size_text(bytes, found);
+    cr_expect_str_eq(found, text);
+}
+
+/* R174. */
+Test(torchcache_message, sizes)
+{
+    expect_size(0, "0 bytes");
+    expect_size(1024, "1024 bytes");
+    expect_size(1025, "1.00 KiB");
+    expect_size(1536, "1.50 KiB");
+    expect_size(1048576, "1024.00 KiB");
+    expect_size(1048577, "1.00 MiB");
+    expect_size(20 * MIB, "20.00 MiB");
+    expect_size(1024 * MIB, "1024.00 MiB");
+    expect_size(1024 * MIB + 1, "1.00 GiB");
+    expect_size(UINT64_C(1) << 60, "1073741824.00 GiB");
+    expect_size(UINT64_MAX, "17179869184.00 GiB");
+}
+
+/* Numbers, as they appear one after the other, each with its unit. */
+static void expect_numbers(const char *message, const char *const *numbers)
+{
+    const char *at = message;
+    for (; *numbers; numbers++) {
+        const char *found = strstr(at, *numbers);
+        cr_assert_not_null(found, "%s does not follow in: %s", *numbers, message);
+        at = found + strlen(*numbers);
+    }
+    cr_expect_null(strpbrk(at, "0123456789"), "one more number in: %s", message);
+}
+
+#define NUMBERS(...)                                                                                         \
+    (const char *const[])                                                                                    \
+    {                                                                                                        \
+        __VA_ARGS__, NULL                                                                                    \
+    }
+
+static void expect_refusal(const asim_tc_release *release, const asim_tc_refusal *refusal,
+                           const char *const *numbers, const char *advice)
+{
+    char text[768];
+    cr_assert_lt(asim_tc_refusal_text(release, refusal, text, sizeof text), sizeof text);
+    expect_numbers(text, numbers);
+    size_t length = strlen(text), tail = strlen(advice);
+    cr_assert(length > tail + 1 && text[length - 1] == '.' &&
+                  strncmp(text + length - 1 - tail, advice, tail) == 0,
+              "the advice is not %s: %s", advice, text);
+    char cut[10];
+    cr_expect_eq(asim_tc_refusal_text(release, refusal, cut, sizeof cut), length);
+    cr_expect_eq(strlen(cut), 9);
+}
+
+/* A device of 1024 MiB with the limit 512 MiB: 30 MiB, then 100 bytes, live; 1024 MiB refused. */
+static const asim_tc_refusal limited = {.attempted = 1024 * MIB,
+                                        .total = 1024 * MIB,
+                                        .free = 992 * MIB,
+                                        .limit = 512 * MIB,
+                                        .allocated = 30 * MIB + 512,
+                                        .reserved = 32 * MIB};
+
+/* 100 MiB: 30 MiB freed and 1000 bytes live in a private pool, 100 and 5,000,000 bytes live outside. */
+static const asim_tc_refusal pooled = {.attempted = 1024 * MIB,
+                                       .total = 100 * MIB,
+                                       .free = 46 * MIB,
+                                       .limit = ASIM_TC_UNLIMITED,
+                                       .allocated = 1024 + 512 + 5000192,
+                                       .pool_free = 30 * MIB + 2 * MIB - 1024,
+                                       .reserved = 54 * MIB};
+
+/* R177. */
+Test(torchcache_message, old_order)
+{
+    const asim_tc_release *release = asim_tc_release_named("1.13");
+    expect_refusal(release, &limited,
+                   NUMBERS("1024.00 MiB", "GPU 0", "1024.00 MiB", "30.00 MiB", "992.00 MiB",
+                           "512.00 MiB allowed; ", "32.00 MiB"),
+                   "max_split_size_mb");
+}
+
+/* R175 with the limit. */
+Test(torchcache_message, limit)
+{
+    const asim_tc_release *release = asim_tc_release_named("2.6");
+    expect_refusal(release, &limited,
+                   NUMBERS("1024.00 MiB", "GPU 0", "1024.00 MiB", "992.00 MiB", "512.00 MiB allowed; ",
+                           "30.00 MiB", "2.00 MiB"),
+                   "expandable_segments:True");
+}
+
+/* R175 items 7 to 9. */
+Test(torchcache_message, private_pools)
+{
+    const asim_tc_release *release = asim_tc_release_named("2.6");
+    expect_refusal(
+        release, &pooled,
+        NUMBERS("1024.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "36.77 MiB", "32.00 MiB", "17.23 MiB"),
+        "expandable_segments:True");
+    asim_tc_refusal none = pooled;
+    none.pool_free = 0;
+    expect_refusal(release, &none,
+                   NUMBERS("1024.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "4.77 MiB", "49.23 MiB"),
+                   "expandable_segments:True");
+}
+
+/* The forms that the table does not hold yet are flags: 2.1 counts no pools and names no limit. */
+Test(torchcache_message, flags)
+{
+    asim_tc_release release = *asim_tc_release_named("2.6");
+    release.oom_counts_pools = release.oom_names_limit = false;
+    release.oom_advice = "max_split_size_mb";
+    expect_refusal(&release, &limited,
+                   NUMBERS("1024.00 MiB", "GPU 0", "1024.00 MiB", "992.00 MiB", "30.00 MiB", "2.00 MiB"),
+                   "max_split_size_mb");
+    expect_refusal(&release, &pooled,
+                   NUMBERS("1024.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "4.77 MiB", "49.23 MiB"),
+                   "max_split_size_mb");
+}
