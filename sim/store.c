@@ -72,10 +72,15 @@ static asim_code read_integer(asim_store *store, const char *sql, int64_t *ret_v
 asim_code asim_store_identify(asim_store *store, bool *ret_empty, asim_err *err)
 {
     int64_t application = 0, version = 0, tables = 0;
-    asim_code code;
-    if ((code = read_integer(store, "PRAGMA application_id", &application, err)) ||
-        (code = read_integer(store, "PRAGMA user_version", &version, err)) ||
-        (code = read_integer(store, "SELECT count(*) FROM sqlite_master", &tables, err)))
+    /* The three belong together: another process may be creating the store at this moment. */
+    asim_code code = asim_store_exec(store, "SAVEPOINT identify", err);
+    if (code)
+        return code;
+    if (!(code = read_integer(store, "PRAGMA application_id", &application, err)) &&
+        !(code = read_integer(store, "PRAGMA user_version", &version, err)))
+        code = read_integer(store, "SELECT count(*) FROM sqlite_master", &tables, err);
+    sqlite3_exec(store->db, "RELEASE identify", NULL, NULL, NULL);
+    if (code)
         return code;
     if (application == 0 && version == 0 && tables == 0) {
         *ret_empty = true;
