@@ -1,10 +1,28 @@
-/* allocsim policies: the registry, and one policy's parameters. */
+/* allocsim policies: the registry, one policy's parameters, and what an option string means to PyTorch. */
 #include "policies/registry.h"
-#include "tools/cli.h"
+#include "policies/torchcache_lint.h"
+#include "tools/setup.h"
 
-#include <stdint.h>
+#include <string.h>
 
 extern const asim_verb asim_verb_policies;
+
+typedef struct options {
+    const char *lint, *torch;
+} options;
+
+static const asim_option table[] = {
+    {.name = "lint",
+     .type = ASIM_OPTION_TEXT,
+     .offset = offsetof(options, lint),
+     .argument = "STRING",
+     .help = "judge it as PYTORCH_CUDA_ALLOC_CONF; exit 1 if refused"},
+    {.name = "torch",
+     .type = ASIM_OPTION_TEXT,
+     .offset = offsetof(options, torch),
+     .argument = "VERSION",
+     .help = "the PyTorch release that reads it"},
+};
 
 static void list_choices(const asim_param *param, char *ret_text, size_t capacity)
 {
@@ -73,9 +91,39 @@ static int show(asim_cli *cli, const asim_policy *policy)
     return 0;
 }
 
+static int lint(asim_cli *cli, const options *o, const char *name)
+{
+    asim_err err = ASIM_ERR_INIT;
+    asim_setup setup;
+    asim_setup_request request = {.policy = name, .torch = o->torch};
+    if (!name || strcmp(name, "torchcache") != 0) {
+        asim_say(
+            "--lint needs the policy that reads such strings: allocsim policies torchcache --lint STRING");
+        return ASIM_E_USAGE;
+    }
+    if (asim_setup_policy(cli, &request, NULL, &setup, &err))
+        return asim_say_error(&err);
+    asim_tc_lint found;
+    asim_tc_lint_conf(asim_tc_release_named(setup.torch), o->lint, -1, &found);
+    asim_setup_fini(&setup, cli->mem);
+    for (size_t i = 0; i < found.count; i++)
+        printf("%s: %s\n", found.findings[i].refused ? "error" : "warning", found.findings[i].text);
+    if (found.left_out > 0)
+        printf("and %zu more\n", found.left_out);
+    if (found.count == 0)
+        puts("no warnings");
+    return found.refused ? ASIM_EXIT_NO : 0;
+}
+
 static int run(asim_cli *cli, const void *values, char **operands, size_t count)
 {
-    (void)values;
+    const options *o = values;
+    if (o->lint)
+        return lint(cli, o, count ? operands[0] : NULL);
+    if (o->torch) {
+        asim_say("--torch goes with --lint; 'allocsim policies torchcache' lists the releases");
+        return ASIM_E_USAGE;
+    }
     if (count == 0) {
         for (size_t i = 0; asim_policies[i]; i++)
             printf("%-16s %s\n", asim_policies[i]->name, asim_policies[i]->summary);
@@ -99,7 +147,10 @@ const asim_verb asim_verb_policies = {
     .name = "policies",
     .operands = "[NAME]",
     .summary = "Lists the policies, or one policy's parameters",
-    .example = "policies torchcache",
+    .example = "policies torchcache --lint 'max_split_size_mb:64'",
+    .options = table,
+    .option_count = sizeof table / sizeof table[0],
+    .values_size = sizeof(options),
     .max_operands = 1,
     .run = run,
 };

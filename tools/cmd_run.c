@@ -1,4 +1,5 @@
 /* allocsim run: traces through one policy; what comes out is printed and stored. */
+#include "policies/torchcache_lint.h"
 #include "tools/expect.h"
 #include "tools/outcome.h"
 #include "traces/out_file.h"
@@ -299,6 +300,32 @@ static int run_traces(asim_cli *cli, const options *o, const asim_outcome_reques
     return status;
 }
 
+/* The memory fraction that the policy's parameters set; negative: none. */
+static double given_fraction(const asim_setup *setup)
+{
+    double fraction = -1;
+    for (size_t i = 0; i < setup->policy->params.count; i++) {
+        const asim_param *param = &setup->policy->params.params[i];
+        if (strcmp(param->name, "fraction") == 0 && param->type == ASIM_PARAM_REAL)
+            memcpy(&fraction, (const char *)setup->params + param->offset, sizeof fraction);
+    }
+    return fraction;
+}
+
+static asim_code check_conf(const options *o, const asim_setup *setup, asim_err *err)
+{
+    if (!o->conf || strcmp(setup->policy->name, "torchcache") != 0)
+        return ASIM_OK;
+    asim_tc_lint found;
+    asim_tc_lint_conf(asim_tc_release_named(setup->torch), o->conf, given_fraction(setup), &found);
+    for (size_t i = 0; i < found.count; i++) {
+        if (found.findings[i].refused)
+            return asim_fail(err, ASIM_E_USAGE, "--conf: %s", found.findings[i].text);
+        asim_say("--conf: warning: %s", found.findings[i].text);
+    }
+    return ASIM_OK;
+}
+
 /* Everything that can be wrong with the options is found before the first trace is read. */
 static asim_code check_setup(const asim_cli *cli, const options *o, const asim_setup_request *request,
                              size_t count, asim_err *err)
@@ -315,6 +342,8 @@ static asim_code check_setup(const asim_cli *cli, const options *o, const asim_s
         code = asim_fail(err, ASIM_E_USAGE,
                          "--format %s shows PyTorch's statistics; the policy %s keeps none (torchcache does)",
                          formats[o->format], trial.policy->name);
+    if (!code)
+        code = check_conf(o, &trial, err);
     asim_setup_fini(&trial, cli->mem);
     if (!code && o->snapshot && (code = asim_out_file_try(o->snapshot, cli->mem, err)))
         asim_err_context(err, "--snapshot");
