@@ -19,9 +19,9 @@
  *
  *     free      used by other streams: an event a stream; looked at when the next request begins
  *
- * Ties: the free set is ordered by (stream handle, size, address), and the first sufficient block is taken;
- * releases walk that order. Event queues are visited by ascending (device, stream), private pools by
- * ascending id.
+ * Ties: the free set is ordered by (stream handle, size, address), from release 2.13 on by (stream handle,
+ * size, age of the segment, address), and the first sufficient block is taken; releases walk that order.
+ * Event queues are visited by ascending (device, stream), private pools by ascending id.
  *
  * Cost: O(1) for the usual request and free, O(log n) when n free blocks have nearly the same size; releases
  * and garbage collection are linear in the free blocks.
@@ -63,12 +63,18 @@ static asim_code fault_of(const asim_tc_state *state, asim_err *err)
     return asim_fail(err, state->fault.code, "%s", state->fault.message);
 }
 
-/* R114: a limit is set even for 1. */
+/* R114. */
 static void set_limit(asim_tc_state *state, unsigned device, double fraction)
 {
     uint64_t free_bytes, total;
     state->driver.ops->memory(state->driver.ctx, device, &free_bytes, &total);
-    state->devices[device].limit = (uint64_t)(fraction * (double)total);
+    const double share = fraction * (double)total;
+    uint64_t limit = (uint64_t)share;
+    if (state->release->limit_rounds && share - (double)limit >= 0.5)
+        limit++;
+    if (state->release->full_lifts_limit && fraction >= 1)
+        limit = ASIM_TC_UNLIMITED;
+    state->devices[device].limit = limit;
 }
 
 static asim_code torchcache_init(asim_policy_state *state, const asim_policy_env *env, const void *block,
@@ -90,6 +96,8 @@ static asim_code torchcache_init(asim_policy_state *state, const asim_policy_env
         state->devices[i].stats.max_split_size = (int64_t)state->options.max_split;
         if (given->fraction >= 0)
             set_limit(state, i, given->fraction);
+        else if (state->options.fraction < 1) /* R11 */
+            set_limit(state, i, state->options.fraction);
     }
     return ASIM_OK;
 }
@@ -99,7 +107,7 @@ static asim_tc_shelf *shelf_for(asim_tc_state *state, asim_tc_lane *lane, bool l
 {
     if (lane->group->pool)
         asim_tc_group_ensure(lane->group);
-    else if (asim_tc_capturing(lane->device)) {
+    else if (lane->device->scope_count > 0) {
         asim_tc_group *group = asim_tc_route(state, lane);
         if (group != lane->group)
             return asim_tc_shelf_of(state, group, lane->stream, large);
@@ -108,26 +116,34 @@ static asim_tc_shelf *shelf_for(asim_tc_state *state, asim_tc_lane *lane, bool l
     return lane->shelves[large];
 }
 
+/* The innermost pool entered, or 0. */
+static uint16_t active_pool(const asim_tc_device *device)
+{
+    return device->active_count ? device->active[device->active_count - 1] : 0;
+}
+
 /* R40, steps 4 to 10: the search found nothing. *ret_block 0: refused. */
 static bool obtain_memory(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, uint32_t *ret_block)
 {
     asim_tc_device *device = &state->devices[shelf->device];
     *ret_block = 0;
+    state->rejected = false;
     if (device->limit != ASIM_TC_UNLIMITED && state->options.gc_threshold > 0 &&
         !asim_tc_collect_garbage(state, device))
         return false;
     if (!asim_tc_obtain(state, shelf, rounded, false, ret_block))
         return false;
-    if (*ret_block)
+    if (*ret_block || state->rejected)
         return true;
     bool released;
     if (!asim_tc_release_available(state, shelf, rounded, &released))
         return false;
     if (released && !asim_tc_obtain(state, shelf, rounded, false, ret_block))
         return false;
-    if (*ret_block || asim_tc_capturing(device))
+    if (*ret_block || state->rejected || asim_tc_capturing(state, device))
         return true;
-    return asim_tc_release_all(state, shelf->device, 0) &&
+    const uint16_t pool = state->release->last_try_in_pool ? active_pool(device) : 0;
+    return asim_tc_release_all(state, shelf->device, pool) &&
            asim_tc_obtain(state, shelf, rounded, true, ret_block);
 }
 
@@ -170,13 +186,13 @@ static void note_refusal(asim_tc_state *state, unsigned index, uint64_t attempte
 /* R44. */
 static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t rounded)
 {
+    const uint64_t size = asim_tc_segment_size(rounded, state->options.large_segment);
     uint64_t free_bytes, total;
     state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
     state->devices[shelf->device].stats.num_ooms++;
-    note_refusal(state, shelf->device, asim_tc_segment_size(rounded), free_bytes, total);
+    note_refusal(state, shelf->device, size, free_bytes, total);
     asim_tc_settle(state);
-    state->listener->refusal(state->listener->ctx, shelf->device, rounded, asim_tc_segment_size(rounded),
-                             free_bytes);
+    state->listener->refusal(state->listener->ctx, shelf->device, rounded, size, free_bytes);
     return ASIM_REFUSED;
 }
 
@@ -197,6 +213,8 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
 {
     asim_tc_lane *lane = &state->lanes[event->lane];
     const uint64_t size = event->size;
+    if (lane->device->attention > 0)
+        lane->device->current = lane->stream;
     if (size == 0)
         return ASIM_NOTHING;
     if (size >= ASIM_TC_HARD_LIMIT) { /* R24: refused before the allocator hears of it */
@@ -207,9 +225,9 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
     const bool large = asim_tc_is_large(rounded);
     asim_tc_shelf *shelf = lane->shelves[large];
     if (lane->device->attention > 0) {
-        if (asim_tc_capturing(lane->device))
+        if (lane->device->scope_count > 0)
             shelf = NULL;
-        else if (!asim_tc_process_events(state, lane->device))
+        if (!asim_tc_capturing(state, lane->device) && !asim_tc_process_events(state, lane->device))
             return ASIM_BROKEN;
     }
     if (!shelf && !(shelf = shelf_for(state, lane, large)))
@@ -219,6 +237,11 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
     if (!block) {
         if (!obtain_memory(state, shelf, rounded, &block))
             return ASIM_BROKEN;
+        if (!block && state->rejected) { /* R116: with a text of its own */
+            state->refused = true;
+            asim_tc_settle(state);
+            return ASIM_REFUSED;
+        }
         if (!block)
             return refuse(state, shelf, rounded);
     }
@@ -227,7 +250,7 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
         return ASIM_BROKEN;
     asim_tc_settle(state);
     *ret_placement = (asim_placement){
-        .address = state->extents[block].address,
+        .address = asim_tc_address(state, block),
         .size = state->extents[block].size,
         .rounded = rounded,
         .region = state->segments[state->blocks[block].segment].region,
@@ -282,7 +305,7 @@ static asim_code torchcache_trim(asim_policy_state *state, const asim_event *eve
 {
     for (unsigned i = 0; i < state->device_count; i++) {
         const asim_tc_device *device = &state->devices[i];
-        uint16_t pool = device->active_count ? device->active[device->active_count - 1] : 0;
+        uint16_t pool = active_pool(device);
         if (event->lane != ASIM_LANE_ALL) {
             if (state->lane_table[event->lane].device != i)
                 continue;

@@ -57,7 +57,7 @@ static bool cut_blocks(const adoption *adopted, const asim_opening_segment *run,
         uint64_t rounded =
             recorded->requested ? asim_tc_round(&state->options.rounding, recorded->requested) : size;
         adopted->placements[run->first_block + i] = (asim_placement){
-            .address = state->extents[block].address,
+            .address = asim_tc_address(state, block),
             .size = size,
             .rounded = rounded < size ? rounded : size,
             .region = state->segments[record->segment].region,
@@ -144,7 +144,7 @@ static asim_code adopt_range(const adoption *adopted, const asim_opening_segment
     asim_tc_shelf *shelf = shelf_of_run(state, runs);
     if (!shelf)
         return fault_of(state, err);
-    const uint64_t page = asim_tc_page_size(shelf);
+    const uint64_t page = asim_tc_page_size(state, shelf);
     const uint64_t start = runs[0].address;
     uint64_t size = asim_tc_range_size(state, shelf);
     if (size < runs[0].size)
@@ -183,8 +183,9 @@ static asim_code adopt_range(const adoption *adopted, const asim_opening_segment
                              "opening state: the device has no room for the mapped run of %" PRIu64
                              " bytes at %#" PRIx64 "; give it more capacity",
                              run->size, run->address);
-        if (run->address > state->extents[rest].address) {
-            uint32_t hole = asim_tc_cut_front(state, rest, run->address - state->extents[rest].address);
+        const uint64_t behind = asim_tc_address(state, rest);
+        if (run->address > behind) {
+            uint32_t hole = asim_tc_cut_front(state, rest, run->address - behind);
             if (!hole || !asim_tc_unmapped_add(state, shelf, hole))
                 return fault_of(state, err);
         }

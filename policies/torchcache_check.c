@@ -12,7 +12,7 @@ typedef struct tally { /* of one device, [0] small, [1] large */
 static asim_code broken_block(const asim_tc_state *state, uint32_t block, const char *what, asim_err *err)
 {
     return asim_fail(err, ASIM_E_BUG, "block %u at %#" PRIx64 ", %" PRIu64 " bytes: %s", block,
-                     state->extents[block].address, state->extents[block].size, what);
+                     asim_tc_address(state, block), state->extents[block].size, what);
 }
 
 static asim_code check_block(const asim_tc_state *state, uint32_t block, uint32_t segment, tally *sum,
@@ -33,7 +33,7 @@ static asim_code check_block(const asim_tc_state *state, uint32_t block, uint32_
         uint8_t other = state->blocks[extent->next].state;
         if (record->state == other && (other == ASIM_TC_FREE || other == ASIM_TC_UNMAPPED))
             return broken_block(state, block, "two free neighbours did not merge (R6)", err);
-    } else if (extent->address + extent->size != home->address + home->size) {
+    } else if (asim_tc_address(state, block) + extent->size != home->address + home->size) {
         return broken_block(state, block, "it is last, and does not end with its segment", err);
     }
     switch (record->state) {
@@ -54,7 +54,8 @@ static asim_code check_block(const asim_tc_state *state, uint32_t block, uint32_
         }
         break;
     case ASIM_TC_UNMAPPED:
-        if (home->page == 0 || (extent->address - home->address) % home->page || extent->size % home->page)
+        if (home->page == 0 || (asim_tc_address(state, block) - home->address) % home->page ||
+            extent->size % home->page)
             return broken_block(state, block, "it is unmapped, and is not whole pages of a range", err);
         break;
     default:
@@ -81,7 +82,7 @@ static asim_code check_shelf(const asim_tc_state *state, const asim_tc_shelf *sh
     for (size_t i = 0; i < shelf->unmapped_count; i++) {
         uint32_t b = shelf->unmapped[i];
         if (state->blocks[b].state != ASIM_TC_UNMAPPED || state->blocks[b].shelf != shelf->index ||
-            (i && state->extents[shelf->unmapped[i - 1]].address >= state->extents[b].address))
+            (i && asim_tc_address(state, shelf->unmapped[i - 1]) >= asim_tc_address(state, b)))
             return broken_block(state, b, "it is in an unmapped set where it does not belong", err);
     }
     *ret_free += count;
@@ -136,7 +137,7 @@ asim_code asim_tc_check(const asim_tc_state *state, asim_err *err)
             const asim_tc_segment *home = &state->segments[segment];
             if (j && state->segments[device->order[j - 1]].address >= home->address)
                 return asim_fail(err, ASIM_E_BUG, "device %u: segments are out of order", i);
-            if (state->extents[home->first].prev || state->extents[home->first].address != home->address)
+            if (state->extents[home->first].prev || asim_tc_address(state, home->first) != home->address)
                 return broken_block(state, home->first, "it is first, and does not begin its segment", err);
             if (home->page == 0)
                 sum.segments[state->shelves[home->shelf]->large]++;

@@ -1,8 +1,10 @@
 #include "policies/torchcache_conf.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +35,8 @@ void asim_tc_options_default(const asim_tc_release *release, asim_tc_options *re
     *ret_options = (asim_tc_options){
         .max_split = ASIM_TC_UNLIMITED,
         .max_rounding = ASIM_TC_LARGE_SEG,
+        .large_segment = ASIM_TC_LARGE_SEG,
+        .fraction = 1,
         .rounding = {.one_is_exact = !release->division_one_rounds, .bypass = ASIM_TC_UNLIMITED},
     };
 }
@@ -74,19 +78,26 @@ static asim_code advance_old(reader *in)
     return ASIM_OK;
 }
 
+/* R12: spaces alone, later all white space. */
+static bool is_dropped(char c, bool all_space)
+{
+    return c == ' ' || (all_space && isspace((unsigned char)c));
+}
+
 static asim_code advance(reader *in)
 {
     const char *p = in->rest;
     size_t length = 0;
     if (in->release->old_grammar)
         return advance_old(in);
-    while (*p == ' ')
+    const bool all_space = in->release->lenient_grammar;
+    while (is_dropped(*p, all_space))
         p++;
     if (*p && strchr(",:[]", *p)) {
         in->token[length++] = *p++;
     } else {
         for (; *p && !strchr(",:[]", *p); p++) {
-            if (*p == ' ')
+            if (is_dropped(*p, all_space))
                 continue;
             if (length + 1 == TOKEN_MAX)
                 return asim_fail(in->err, ASIM_E_USAGE, "'%.32s...' is too long for a key or a value",
@@ -99,24 +110,29 @@ static asim_code advance(reader *in)
     return ASIM_OK;
 }
 
+/* R14: later releases only want anything to be there. */
 static asim_code expect(reader *in, const char *separator)
 {
-    if (strcmp(in->token, separator) != 0)
+    if (in->release->lenient_grammar ? !in->token[0] : strcmp(in->token, separator) != 0)
         return asim_fail(in->err, ASIM_E_USAGE, "expected '%s' %s%s%s", separator,
                          in->token[0] ? "instead of '" : "at the end", in->token, in->token[0] ? "'" : "");
     return advance(in);
 }
 
-/* R19: a prefix parser, as the C library's; what follows the digits is ignored. */
-static asim_code parse_int(reader *in, const char *key, int *ret_value)
+/* R19: a prefix parser, as the C library's; what follows the digits is ignored, and a minus wraps around. A C
+ * int, extended to 64 bits, or from 2.10 on 64 bits. */
+static asim_code parse_number(reader *in, const char *key, uint64_t *ret_value)
 {
+    const bool is_wide = in->release->lenient_grammar;
     char *end;
-    long value = strtol(in->token, &end, 10);
+    errno = 0;
+    uint64_t value = is_wide ? strtoull(in->token, &end, 10) : (uint64_t)strtoll(in->token, &end, 10);
     if (end == in->token)
         return asim_fail(in->err, ASIM_E_USAGE, "%s: '%s' is not a number", key, in->token);
-    if (value > INT_MAX || value < INT_MIN)
-        return asim_fail(in->err, ASIM_E_USAGE, "%s: %s does not fit a C int", key, in->token);
-    *ret_value = (int)value;
+    if (errno || (!is_wide && ((int64_t)value > INT_MAX || (int64_t)value < INT_MIN)))
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: %s does not fit %s", key, in->token,
+                         is_wide ? "64 bits" : "a C int");
+    *ret_value = value;
     return advance(in);
 }
 
@@ -125,27 +141,42 @@ static bool is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-asim_code asim_tc_check_split_limit(const asim_tc_release *release, const char *key, uint64_t bytes,
-                                    asim_err *err)
+asim_code asim_tc_check_split_limit(const asim_tc_release *release, const asim_tc_options *options,
+                                    const char *key, uint64_t bytes, asim_err *err)
 {
-    if (bytes >= release->min_split_bytes)
+    const uint64_t least = release->min_split_bytes ? release->min_split_bytes : options->large_segment;
+    if (bytes >= least)
         return ASIM_OK;
-    return asim_fail(err, ASIM_E_USAGE, "%s: %" PRIu64 " is too small; PyTorch %s takes %" PRIu64 " and more",
-                     key, bytes / MIB, release->name, release->min_split_bytes / MIB);
+    return asim_fail(err, ASIM_E_USAGE,
+                     "%s: %" PRIu64 " is too small; PyTorch %s takes %" PRIu64 " and more%s", key,
+                     bytes / MIB, release->name, least / MIB,
+                     release->min_split_bytes ? "" : ", the size of large segments");
 }
 
-/* A negative number wraps around to a huge one, and huge ones are clamped (R19, 5.3). */
-static asim_code parse_mib(reader *in, const char *key, bool has_minimum, uint64_t *ret_bytes)
+asim_code asim_tc_check_large_segment(const char *key, uint64_t bytes, asim_err *err)
 {
-    int value = 0;
-    asim_code code = parse_int(in, key, &value);
-    if (code)
-        return code;
-    uint64_t mib = (uint64_t)(int64_t)value;
+    if (bytes > ASIM_TC_MEDIUM_LIMIT)
+        return ASIM_OK;
+    return asim_fail(err, ASIM_E_USAGE, "%s: %" PRIu64 " is too small; it must be more than 10", key,
+                     bytes / MIB);
+}
+
+/* Huge numbers are clamped (5.3). */
+static asim_code parse_mib(reader *in, const char *key, uint64_t *ret_bytes)
+{
+    uint64_t mib = 0;
+    asim_code code = parse_number(in, key, &mib);
     if (mib > UINT64_MAX / MIB)
         mib = UINT64_MAX / MIB;
     *ret_bytes = mib * MIB;
-    return has_minimum ? asim_tc_check_split_limit(in->release, key, *ret_bytes, in->err) : ASIM_OK;
+    return code;
+}
+
+static asim_code parse_split_limit(reader *in, const char *key, const asim_tc_options *options,
+                                   uint64_t *ret_bytes)
+{
+    asim_code code = parse_mib(in, key, ret_bytes);
+    return code ? code : asim_tc_check_split_limit(in->release, options, key, *ret_bytes, in->err);
 }
 
 static asim_code parse_bool(reader *in, const char *key, bool *ret_value)
@@ -158,64 +189,74 @@ static asim_code parse_bool(reader *in, const char *key, bool *ret_value)
 
 static asim_code parse_division(reader *in, bool zero_allowed, uint32_t *ret_division)
 {
-    int value = 0;
-    asim_code code = parse_int(in, "roundup_power2_divisions", &value);
+    uint64_t value = 0;
+    asim_code code = parse_number(in, "roundup_power2_divisions", &value);
     if (code)
         return code;
-    if (value < 0 || (value == 0 ? !zero_allowed : !is_power_of_two((uint64_t)value)))
+    if (value > INT32_MAX || (value == 0 ? !zero_allowed : !is_power_of_two(value)))
         return asim_fail(in->err, ASIM_E_USAGE,
-                         "roundup_power2_divisions: %d divisions are not a power of two", value);
+                         "roundup_power2_divisions: %" PRId64 " divisions are not a power of two",
+                         (int64_t)value);
     *ret_division = (uint32_t)value;
+    return ASIM_OK;
+}
+
+typedef struct division_list { /* state of R21 */
+    bool first;
+    unsigned last;
+} division_list;
+
+/* One item "B:N" or ">:N". */
+static asim_code parse_interval(reader *in, division_list *list, uint32_t *slots)
+{
+    const bool zero_allowed = in->release->division_zero;
+    uint32_t division = 0;
+    asim_code code;
+    if (strcmp(in->token, ">") == 0) {
+        if ((code = advance(in)) || (code = expect(in, ":")) ||
+            (code = parse_division(in, zero_allowed, &division)))
+            return code;
+        for (unsigned slot = list->last + in->release->division_rest_next; slot < ASIM_TC_SLOTS; slot++)
+            slots[slot] = division;
+        return ASIM_OK;
+    }
+    uint64_t mib = 0;
+    if ((code = parse_number(in, "roundup_power2_divisions", &mib)))
+        return code;
+    if (!is_power_of_two(mib))
+        return asim_fail(in->err, ASIM_E_USAGE,
+                         "roundup_power2_divisions: an interval of %" PRId64 " MiB is not a power of two",
+                         (int64_t)mib);
+    if ((code = expect(in, ":")) || (code = parse_division(in, zero_allowed, &division)))
+        return code;
+    unsigned slot = 63U - (unsigned)__builtin_clzll(mib);
+    if (slot > ASIM_TC_SLOTS - 1)
+        slot = ASIM_TC_SLOTS - 1;
+    for (unsigned lower = 0; list->first && lower < slot; lower++)
+        slots[lower] = division;
+    slots[slot] = division;
+    *list = (division_list){false, slot};
     return ASIM_OK;
 }
 
 /* R21: the list form. */
 static asim_code parse_division_list(reader *in, uint32_t *slots)
 {
-    const bool zero_allowed = in->release->division_zero_allowed;
-    bool first = true;
-    unsigned last = 0;
-    asim_code code = expect(in, "[");
-    while (!code) {
-        uint32_t division = 0;
-        if (strcmp(in->token, ">") == 0) {
-            if ((code = advance(in)) || (code = expect(in, ":")) ||
-                (code = parse_division(in, zero_allowed, &division)))
-                break;
-            for (unsigned slot = last; slot < ASIM_TC_SLOTS; slot++)
-                slots[slot] = division;
-        } else {
-            int mib = 0;
-            if ((code = parse_int(in, "roundup_power2_divisions", &mib)))
-                break;
-            if (mib <= 0 || !is_power_of_two((uint64_t)mib)) {
-                code =
-                    asim_fail(in->err, ASIM_E_USAGE,
-                              "roundup_power2_divisions: an interval of %d MiB is not a power of two", mib);
-                break;
-            }
-            if ((code = expect(in, ":")) || (code = parse_division(in, zero_allowed, &division)))
-                break;
-            unsigned slot = 31U - (unsigned)__builtin_clz((unsigned)mib);
-            if (slot > ASIM_TC_SLOTS - 1)
-                slot = ASIM_TC_SLOTS - 1;
-            for (unsigned lower = 0; first && lower < slot; lower++)
-                slots[lower] = division;
-            first = false;
-            slots[slot] = division;
-            last = slot;
-        }
-        if (strcmp(in->token, "]") == 0)
-            return advance(in);
-        code = expect(in, ",");
+    division_list list = {true, 0};
+    asim_code code = advance(in);
+    while (!code && strcmp(in->token, "]") != 0) {
+        if ((code = parse_interval(in, &list, slots)))
+            return code;
+        if (strcmp(in->token, "]") != 0)
+            code = expect(in, ",");
     }
-    return code;
+    return code ? code : advance(in);
 }
 
 static asim_code parse_divisions(reader *in, asim_tc_rounding *rounding)
 {
     asim_code code;
-    if (strcmp(in->token, "[") == 0 && !in->release->single_division) {
+    if (strcmp(in->token, "[") == 0 && in->release->division_list) {
         code = parse_division_list(in, rounding->divisions);
     } else {
         uint32_t division = 0;
@@ -229,19 +270,53 @@ static asim_code parse_divisions(reader *in, asim_tc_rounding *rounding)
     return code;
 }
 
-static asim_code parse_threshold(reader *in, double *ret_threshold)
+static asim_code parse_real(reader *in, const char *key, double *ret_value)
+{
+    char *end;
+    *ret_value = strtod(in->token, &end);
+    if (end == in->token)
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: '%s' is not a number", key, in->token);
+    return ASIM_OK;
+}
+
+static asim_code parse_threshold(reader *in, const char *key, double *ret_threshold)
+{
+    asim_code code = parse_real(in, key, ret_threshold);
+    if (!code && !(*ret_threshold > 0 && *ret_threshold < 1))
+        code = asim_fail(in->err, ASIM_E_USAGE, "%s: %s is out of range; it must be above 0 and below 1", key,
+                         in->token);
+    return code ? code : advance(in);
+}
+
+static asim_code parse_fraction(reader *in, const char *key, double *ret_fraction)
+{
+    asim_code code = parse_real(in, key, ret_fraction);
+    if (!code && !(*ret_fraction >= 0 && *ret_fraction <= 1))
+        code = asim_fail(in->err, ASIM_E_USAGE, "%s: %s is out of range; it must be 0 to 1", key, in->token);
+    return code ? code : advance(in);
+}
+
+/* R84: a share of the device, or GiB; anything else is ignored. */
+static asim_code parse_reserve(reader *in, asim_tc_options *options)
 {
     char *end;
     double value = strtod(in->token, &end);
-    if (end == in->token)
-        return asim_fail(in->err, ASIM_E_USAGE, "garbage_collection_threshold: '%s' is not a number",
-                         in->token);
-    if (!(value > 0 && value < 1))
-        return asim_fail(in->err, ASIM_E_USAGE,
-                         "garbage_collection_threshold: %s is out of range; it must be above 0 and below 1",
-                         in->token);
-    *ret_threshold = value;
+    const bool is_share = *end != 'G' && *end != 'g';
+    if (end != in->token && !end[!is_share] && isfinite(value) && value > 0) {
+        options->reserve = is_share ? value : value * 1073741824.0;
+        options->reserve_is_share = is_share;
+    }
     return advance(in);
+}
+
+/* A list whose content changes nothing on streams without a class. */
+static asim_code skip_list(reader *in)
+{
+    asim_code code = ASIM_OK;
+    if (strcmp(in->token, "[") == 0)
+        while (!code && in->token[0] && strcmp(in->token, "]") != 0)
+            code = advance(in);
+    return code ? code : advance(in);
 }
 
 /* Options that change nothing here: checked as far as their kind goes. */
@@ -254,77 +329,113 @@ static asim_code parse_backend(reader *in)
 
 static asim_code parse_threads(reader *in, const char *key)
 {
-    int number = 0;
-    asim_code code = parse_int(in, key, &number);
-    if (!code && (number < 0 || !is_power_of_two((uint64_t)number) || number > 128))
-        return asim_fail(in->err, ASIM_E_USAGE, "%s: %d is not a power of two up to 128", key, number);
+    uint64_t number = 0;
+    asim_code code = parse_number(in, key, &number);
+    if (!code && (!is_power_of_two(number) || number > 128))
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: %" PRId64 " is not a power of two up to 128", key,
+                         (int64_t)number);
     return code;
 }
 
-typedef enum option_kind {
-    MAX_SPLIT,
-    MAX_ROUNDING,
-    GC_THRESHOLD,
-    DIVISIONS,
-    BYPASS,
-    EXPANDABLE,
-    BACKEND,
-    THREADS,
-    INERT_SWITCH,
-    OPTIONS
-} option_kind;
+static asim_code parse_graph_reuse(reader *in, const char *key)
+{
+    bool on = false;
+    asim_code code = parse_bool(in, key, &on);
+    if (!code && on)
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: only False is simulated", key);
+    return code;
+}
 
-static option_kind option_of(const asim_tc_release *release, const char *key)
+static asim_tc_option option_of(const asim_tc_release *release, const char *key)
 {
     static const struct {
         const char *key;
-        option_kind kind;
+        asim_tc_option option;
     } known[] = {
-        {"max_split_size_mb", MAX_SPLIT},
-        {"max_non_split_rounding_mb", MAX_ROUNDING},
-        {"garbage_collection_threshold", GC_THRESHOLD},
-        {"roundup_power2_divisions", DIVISIONS},
-        {"roundup_bypass_threshold_mb", BYPASS},
-        {"expandable_segments", EXPANDABLE},
-        {"backend", BACKEND},
-        {"pinned_num_register_threads", THREADS},
-        {"pinned_use_cuda_host_register", INERT_SWITCH},
-        {"release_lock_on_cudamalloc", INERT_SWITCH},
+        {"max_split_size_mb", ASIM_TC_MAX_SPLIT},
+        {"max_non_split_rounding_mb", ASIM_TC_MAX_ROUNDING},
+        {"large_segment_size_mb", ASIM_TC_LARGE_SEGMENT},
+        {"garbage_collection_threshold", ASIM_TC_GC_THRESHOLD},
+        {"roundup_power2_divisions", ASIM_TC_DIVISIONS},
+        {"roundup_bypass_threshold_mb", ASIM_TC_BYPASS},
+        {"expandable_segments", ASIM_TC_EXPANDABLE},
+        {"per_process_memory_fraction", ASIM_TC_FRACTION},
+        {"throw_on_cudamalloc_oom", ASIM_TC_THROW},
+        {"expandable_segments_reserve", ASIM_TC_RESERVE},
+        {"expandable_segments_reserve_by_class", ASIM_TC_RESERVE_BY_CLASS},
+        {"graph_capture_record_stream_reuse", ASIM_TC_GRAPH_REUSE},
+        {"backend", ASIM_TC_BACKEND},
+        {"release_lock_on_cudamalloc", ASIM_TC_RELEASE_LOCK},
+        {"release_lock_on_hipmalloc", ASIM_TC_RELEASE_LOCK},
+        {"pinned_use_cuda_host_register", ASIM_TC_PINNED_REGISTER},
+        {"pinned_num_register_threads", ASIM_TC_PINNED_THREADS},
+        {"pinned_use_background_threads", ASIM_TC_PINNED_BACKGROUND},
+        {"pinned_reserve_segment_size_mb", ASIM_TC_PINNED_SEGMENT},
     };
-    option_kind found = OPTIONS;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(key, known[i].key) == 0)
-            found = known[i].kind;
-    if ((found == MAX_ROUNDING && !release->non_split_rounding) ||
-        (found == EXPANDABLE && !release->expandable) || (found == BYPASS && !release->single_division) ||
-        (found > EXPANDABLE && found < OPTIONS && release->old_grammar && found != BACKEND))
-        return OPTIONS;
-    return found;
+        if (strcmp(key, known[i].key) == 0 && asim_tc_has(release, known[i].option))
+            return known[i].option;
+    return ASIM_TC_OPTIONS;
 }
 
-static asim_code parse_value(reader *in, option_kind kind, const char *key, asim_tc_options *options)
+static asim_code parse_value(reader *in, asim_tc_option option, const char *key, asim_tc_options *options)
 {
     bool ignored;
-    switch (kind) {
-    case MAX_SPLIT:
-        return parse_mib(in, key, true, &options->max_split);
-    case MAX_ROUNDING:
-        return parse_mib(in, key, true, &options->max_rounding);
-    case GC_THRESHOLD:
-        return parse_threshold(in, &options->gc_threshold);
-    case DIVISIONS:
+    uint64_t ignored_bytes;
+    switch (option) {
+    case ASIM_TC_MAX_SPLIT:
+        return parse_split_limit(in, key, options, &options->max_split);
+    case ASIM_TC_MAX_ROUNDING:
+        return parse_split_limit(in, key, options, &options->max_rounding);
+    case ASIM_TC_GC_THRESHOLD:
+        return parse_threshold(in, key, &options->gc_threshold);
+    case ASIM_TC_DIVISIONS:
         return parse_divisions(in, &options->rounding);
-    case BYPASS:
-        return parse_mib(in, key, false, &options->rounding.bypass);
-    case EXPANDABLE:
+    case ASIM_TC_BYPASS:
+        return parse_mib(in, key, &options->rounding.bypass);
+    case ASIM_TC_EXPANDABLE:
         return parse_bool(in, key, &options->expandable);
-    case BACKEND:
+    case ASIM_TC_FRACTION:
+        return parse_fraction(in, key, &options->fraction);
+    case ASIM_TC_THROW:
+        return parse_bool(in, key, &options->throws);
+    case ASIM_TC_RESERVE:
+        return parse_reserve(in, options);
+    case ASIM_TC_RESERVE_BY_CLASS:
+        return skip_list(in);
+    case ASIM_TC_GRAPH_REUSE:
+        return parse_graph_reuse(in, key);
+    case ASIM_TC_BACKEND:
         return parse_backend(in);
-    case THREADS:
+    case ASIM_TC_PINNED_THREADS:
         return parse_threads(in, key);
+    case ASIM_TC_LARGE_SEGMENT: /* read before all others */
+    case ASIM_TC_PINNED_SEGMENT:
+        return parse_mib(in, key, &ignored_bytes);
     default:
         return parse_bool(in, key, &ignored);
     }
+}
+
+/* R17: the size of large segments is looked for in a pass of its own, before everything else. */
+static asim_code read_large_segment(const asim_tc_release *release, const char *text,
+                                    asim_tc_options *options, asim_err *err)
+{
+    static const char key[] = "large_segment_size_mb";
+    reader in = {.rest = text, .release = release, .err = err};
+    if (!asim_tc_has(release, ASIM_TC_LARGE_SEGMENT))
+        return ASIM_OK;
+    asim_code code = advance(&in);
+    while (!code && in.token[0]) {
+        bool found = strcmp(in.token, key) == 0;
+        if ((code = advance(&in)) || !found)
+            continue;
+        if ((code = expect(&in, ":")) || (code = parse_mib(&in, key, &options->large_segment)))
+            break;
+        code = asim_tc_check_large_segment(key, options->large_segment, err);
+        options->large_segment = options->max_rounding = asim_tc_clamp_large_segment(options->large_segment);
+    }
+    return code;
 }
 
 asim_code asim_tc_options_replace(const asim_tc_release *release, const char *text, asim_tc_options *options,
@@ -335,7 +446,11 @@ asim_code asim_tc_options_replace(const asim_tc_release *release, const char *te
     changed.gc_threshold = 0;
     changed.rounding.on = false;
     memset(changed.rounding.divisions, 0, sizeof changed.rounding.divisions);
-    asim_code code = asim_tc_options_apply(release, text, &changed, err);
+    asim_code code = read_large_segment(release, text, &changed, err);
+    if (release->resets_rounding)
+        changed.max_rounding = changed.large_segment;
+    if (!code)
+        code = asim_tc_options_apply(release, text, &changed, err);
     if (!code)
         *options = changed;
     return code;
@@ -346,16 +461,18 @@ asim_code asim_tc_options_apply(const asim_tc_release *release, const char *text
 {
     asim_tc_options changed = *options;
     reader in = {.rest = text, .release = release, .err = err};
-    asim_code code = advance(&in);
+    asim_code code = read_large_segment(release, text, &changed, err);
+    if (!code)
+        code = advance(&in);
     while (!code && in.token[0]) {
         char key[TOKEN_MAX];
         memcpy(key, in.token, sizeof key);
-        option_kind kind = option_of(release, key);
-        if (kind == OPTIONS)
+        asim_tc_option option = option_of(release, key);
+        if (option == ASIM_TC_OPTIONS)
             return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no allocator option '%s'", release->name,
                              key);
         if ((code = advance(&in)) || (code = expect(&in, ":")) ||
-            (code = parse_value(&in, kind, key, &changed)))
+            (code = parse_value(&in, option, key, &changed)))
             break;
         if (in.token[0])
             code = expect(&in, ",");
@@ -379,5 +496,5 @@ asim_code asim_tc_divisions_parse(const asim_tc_release *release, const char *te
 
 bool asim_tc_option_known(const asim_tc_release *release, const char *key)
 {
-    return option_of(release, key) != OPTIONS;
+    return option_of(release, key) != ASIM_TC_OPTIONS;
 }

@@ -2,7 +2,7 @@
  *
  * The string is what users put into PYTORCH_CUDA_ALLOC_CONF, parsed as the chosen release parses it, with its
  * traps: a number's trailing garbage is ignored (R19), a repeated key overrides (R17), True and False alone
- * are booleans (R18).
+ * are booleans (R18), and from release 2.10 on a wrong separator goes unnoticed (R14).
  */
 #ifndef ASIM_POLICIES_TORCHCACHE_CONF_H
 #define ASIM_POLICIES_TORCHCACHE_CONF_H
@@ -12,10 +12,15 @@
 #include "sim/err.h"
 
 typedef struct asim_tc_options {
-    uint64_t max_split;    /* m; ASIM_TC_UNLIMITED: no limit */
-    uint64_t max_rounding; /* r of R37, bytes */
-    double gc_threshold;   /* 0: off */
-    bool expandable;       /* expandable_segments */
+    uint64_t max_split;     /* m; ASIM_TC_UNLIMITED: no limit */
+    uint64_t max_rounding;  /* r of R37, bytes */
+    double gc_threshold;    /* 0: off */
+    uint64_t large_segment; /* LARGE_SEG, bytes */
+    bool expandable;        /* expandable_segments */
+    bool throws;            /* throw_on_cudamalloc_oom */
+    bool reserve_is_share;  /* reserve is a share of the device, otherwise bytes */
+    double reserve;         /* expandable_segments_reserve; 0: unset */
+    double fraction;        /* per_process_memory_fraction */
     asim_tc_rounding rounding;
 } asim_tc_options;
 
@@ -35,9 +40,16 @@ asim_code asim_tc_options_apply(const asim_tc_release *release, const char *text
 asim_code asim_tc_divisions_parse(const asim_tc_release *release, const char *text,
                                   asim_tc_rounding *rounding, asim_err *err);
 
-/* 5.3: max_split_size_mb and max_non_split_rounding_mb in bytes. */
-asim_code asim_tc_check_split_limit(const asim_tc_release *release, const char *key, uint64_t bytes,
-                                    asim_err *err);
+/* 5.3: max_split_size_mb and max_non_split_rounding_mb in bytes; large_segment_size_mb likewise. */
+asim_code asim_tc_check_split_limit(const asim_tc_release *release, const asim_tc_options *options,
+                                    const char *key, uint64_t bytes, asim_err *err);
+asim_code asim_tc_check_large_segment(const char *key, uint64_t bytes, asim_err *err);
+
+/* No device has more, and sums with it must not overflow. */
+static inline uint64_t asim_tc_clamp_large_segment(uint64_t bytes)
+{
+    return bytes < ASIM_TC_HARD_LIMIT ? bytes : ASIM_TC_HARD_LIMIT;
+}
 
 /* Whether the release has an option of that name. */
 bool asim_tc_option_known(const asim_tc_release *release, const char *key);

@@ -11,7 +11,7 @@
 bool asim_tc_use_add(asim_tc_state *state, uint32_t block, unsigned lane)
 {
     const asim_tc_shelf *shelf = asim_tc_shelf_of_block(state, block);
-    const bool captured = asim_tc_capturing(&state->devices[shelf->device]);
+    const bool captured = asim_tc_capturing(state, &state->devices[shelf->device]);
     if (state->lane_table[lane].stream == shelf->stream) /* by handle alone (R71) */
         return true;
     const uint32_t stream = state->lanes[lane].stream;
@@ -100,7 +100,7 @@ static bool insert_events(asim_tc_state *state, asim_tc_device *device, uint32_t
 bool asim_tc_free_used(asim_tc_state *state, uint32_t block)
 {
     asim_tc_device *device = &state->devices[asim_tc_shelf_of_block(state, block)->device];
-    if (!asim_tc_capturing(device))
+    if (!asim_tc_capturing(state, device))
         return insert_events(state, device, block);
     if (!asim_tc_grow(state, &device->deferred, &device->deferred_capacity, device->deferred_count + 1,
                       sizeof *device->deferred))
@@ -114,7 +114,7 @@ bool asim_tc_free_used(asim_tc_state *state, uint32_t block)
 static void complete_late(asim_tc_state *state, uint32_t block)
 {
     const asim_extent *extent = &state->extents[block];
-    state->listener->free_done(state->listener->ctx, extent->address, extent->size,
+    state->listener->free_done(state->listener->ctx, asim_tc_address(state, block), extent->size,
                                state->blocks[block].requested);
     asim_tc_complete(state, block);
 }

@@ -8,15 +8,22 @@
 
 #include <string.h>
 
-uint64_t asim_tc_page_size(const asim_tc_shelf *shelf)
+uint64_t asim_tc_page_size(const asim_tc_state *state, const asim_tc_shelf *shelf)
 {
-    return shelf->large ? ASIM_TC_LARGE_SEG : ASIM_TC_SMALL_SEG;
+    return shelf->large ? state->options.large_segment : ASIM_TC_SMALL_SEG;
 }
 
 uint64_t asim_tc_range_size(const asim_tc_state *state, const asim_tc_shelf *shelf)
 {
-    uint64_t capacity = state->devices[shelf->device].capacity;
-    return asim_tc_ceil(capacity + capacity / 8, asim_tc_page_size(shelf));
+    const asim_tc_options *options = &state->options;
+    const uint64_t capacity = state->devices[shelf->device].capacity;
+    uint64_t size = capacity + capacity / 8;
+    if (options->reserve > 0) { /* R84 */
+        double asked = options->reserve_is_share ? options->reserve * (double)capacity : options->reserve;
+        if (asked < (double)size)
+            size = asked < 1 ? 1 : (uint64_t)asked;
+    }
+    return asim_tc_ceil(size, asim_tc_page_size(state, shelf));
 }
 
 /* Where a block of this address stands, or would stand, among the unmapped ones. */
@@ -25,7 +32,7 @@ static size_t unmapped_place(const asim_tc_state *state, const asim_tc_shelf *sh
     size_t low = 0, high = shelf->unmapped_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (state->extents[shelf->unmapped[middle]].address < address)
+        if (asim_tc_address(state, shelf->unmapped[middle]) < address)
             low = middle + 1;
         else
             high = middle;
@@ -38,7 +45,7 @@ bool asim_tc_unmapped_add(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t b
     if (!asim_tc_grow(state, &shelf->unmapped, &shelf->unmapped_capacity, shelf->unmapped_count + 1,
                       sizeof *shelf->unmapped))
         return false;
-    size_t place = unmapped_place(state, shelf, state->extents[block].address);
+    size_t place = unmapped_place(state, shelf, asim_tc_address(state, block));
     memmove(shelf->unmapped + place + 1, shelf->unmapped + place,
             (shelf->unmapped_count - place) * sizeof *shelf->unmapped);
     shelf->unmapped[place] = block;
@@ -49,7 +56,7 @@ bool asim_tc_unmapped_add(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t b
 
 void asim_tc_unmapped_take(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block)
 {
-    size_t place = unmapped_place(state, shelf, state->extents[block].address);
+    size_t place = unmapped_place(state, shelf, asim_tc_address(state, block));
     shelf->unmapped_count--;
     memmove(shelf->unmapped + place, shelf->unmapped + place + 1,
             (shelf->unmapped_count - place) * sizeof *shelf->unmapped);
@@ -104,8 +111,13 @@ static uint32_t find_place(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t 
         asim_tc_fail_driver(state, "reserve");
         return 0;
     }
+    if (state->release->returns_short_range && size < rounded) {
+        if (state->driver.ops->unreserve(state->driver.ctx, region.index) != ASIM_DEVICE_OK)
+            asim_tc_fail_driver(state, "unreserve");
+        return 0;
+    }
     region.size = size;
-    uint32_t block = asim_tc_segment_new(state, shelf, &region, asim_tc_page_size(shelf));
+    uint32_t block = asim_tc_segment_new(state, shelf, &region, asim_tc_page_size(state, shelf));
     if (!block || !asim_tc_unmapped_add(state, shelf, block))
         return 0;
     return block;
@@ -121,7 +133,7 @@ static bool map_front(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block
     const uint64_t size = asim_tc_ceil(want, range->page);
     *ret_mapped = false;
     asim_device_result result = state->driver.ops->map(
-        state->driver.ctx, range->region, state->extents[block].address - range->address, size, range->page);
+        state->driver.ctx, range->region, asim_tc_address(state, block) - range->address, size, range->page);
     if (result == ASIM_DEVICE_OOM)
         return true;
     if (result != ASIM_DEVICE_OK)
@@ -181,7 +193,7 @@ bool asim_tc_unmap(asim_tc_state *state, uint32_t block)
     asim_tc_device *device = &state->devices[shelf->device];
     const uint32_t segment = state->blocks[block].segment;
     const asim_tc_segment range = state->segments[segment];
-    const uint64_t start = state->extents[block].address - range.address;
+    const uint64_t start = asim_tc_address(state, block) - range.address;
     const uint64_t end = start + state->extents[block].size;
     const uint64_t first = asim_tc_ceil(start, range.page), last = end / range.page * range.page;
     if (first >= last)

@@ -1,13 +1,21 @@
 /* Memory from and back to the driver: new segments, garbage collection, and the two releases (specification,
- * sections 9 to 11). The order of every release is stream, size, address (R60).
+ * sections 9 to 11). The order of every release is stream, size, position (R60).
  */
 #include "policies/torchcache_blocks.h"
+
+/* R116. */
+static bool is_rejected(asim_tc_state *state, const asim_tc_device *device, uint64_t size)
+{
+    const uint64_t allowed = (uint64_t)(state->options.fraction * (double)device->capacity);
+    state->rejected = device->reserved + size > allowed;
+    return state->rejected;
+}
 
 bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, bool retry,
                     uint32_t *ret_block)
 {
     asim_tc_device *device = &state->devices[shelf->device];
-    const uint64_t size = asim_tc_segment_size(rounded);
+    const uint64_t size = asim_tc_segment_size(rounded, state->options.large_segment);
     *ret_block = 0;
     if (retry) {
         device->stats.num_alloc_retries++;
@@ -15,7 +23,9 @@ bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded
     }
     if (device->limit != ASIM_TC_UNLIMITED && device->reserved + size > device->limit)
         return true;
-    if (state->options.expandable)
+    if (state->options.throws && is_rejected(state, device, size))
+        return true;
+    if (state->options.expandable && (shelf->group->pool == 0 || state->release->pools_expand))
         return asim_tc_expand(state, shelf, rounded, ret_block);
 
     asim_region region;
@@ -114,6 +124,16 @@ bool asim_tc_collect_garbage(asim_tc_state *state, asim_tc_device *device)
     return true;
 }
 
+/* R55. */
+static bool fail_expandable(asim_tc_state *state)
+{
+    return asim_tc_fail(
+        state, ASIM_E_BUG,
+        "a block of an expandable segment was to be returned to the device as a whole; PyTorch %s "
+        "does not survive max_split_size_mb with expandable_segments here either",
+        state->release->name);
+}
+
 /* R54. */
 bool asim_tc_release_available(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded,
                                bool *ret_success)
@@ -124,6 +144,8 @@ bool asim_tc_release_available(asim_tc_state *state, asim_tc_shelf *shelf, uint6
         return true;
     const uint64_t wanted = rounded > limit ? rounded : limit;
     uint32_t found = asim_free_find(&shelf->free, state->extents, wanted, &state->counters->search_steps);
+    if (found && state->blocks[found].expandable && !state->release->available_skips)
+        return fail_expandable(state);
     if (found && !state->blocks[found].expandable) {
         *ret_success = true;
         return release_segment(state, shelf, found);
@@ -133,6 +155,8 @@ bool asim_tc_release_available(asim_tc_state *state, asim_tc_shelf *shelf, uint6
     while (freed < wanted && before && state->extents[before].size >= limit) {
         uint32_t block = before;
         before = asim_free_prev(&shelf->free, state->extents, block);
+        if (state->blocks[block].expandable && !state->release->available_skips)
+            return fail_expandable(state);
         if (state->blocks[block].expandable)
             continue;
         freed += state->extents[block].size;
@@ -171,7 +195,7 @@ static bool release_pool(asim_tc_state *state, asim_tc_pool *pool)
 bool asim_tc_release_all(asim_tc_state *state, unsigned device_index, uint16_t pool)
 {
     asim_tc_device *device = &state->devices[device_index];
-    if (pool == 0 && !asim_tc_capturing(device)) {
+    if (pool == 0 && !asim_tc_capturing(state, device)) {
         asim_tc_group *group = device->groups[0];
         state->counters->cache_flushes++;
         if (!asim_tc_sync_events(state, device, NULL) || !release_pool(state, &group->pools[1]) ||

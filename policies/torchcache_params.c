@@ -11,8 +11,9 @@ const asim_param asim_tc_param_list[ASIM_TC_PARAMS] = {
     {.name = "torch",
      .type = ASIM_PARAM_CHOICE,
      .offset = PARAM(release),
-     .default_text = "2.6",
+     .default_text = "2.9",
      .choices = asim_tc_release_names,
+     .choose = asim_tc_release_find,
      .help = "the PyTorch release whose rules are followed"},
     {.name = "max_split_size_mb",
      .type = ASIM_PARAM_MIB,
@@ -21,14 +22,21 @@ const asim_param asim_tc_param_list[ASIM_TC_PARAMS] = {
      .min = 1 * MIB,
      .max = UINT64_MAX / MIB * MIB,
      .none_allowed = true,
-     .help = "blocks of this size and more are not split; above 20 in release 2.6"},
+     .help = "blocks of this size and more are not split; above 20, from release 2.10 on 20 or more"},
     {.name = "max_non_split_rounding_mb",
      .type = ASIM_PARAM_MIB,
      .offset = PARAM(max_non_split_rounding),
      .default_text = "20",
      .min = 1 * MIB,
      .max = UINT64_MAX / MIB * MIB,
-     .help = "an unsplit block may be this much larger than its request; above 20, or left at 20"},
+     .help = "an unsplit block may be this much larger than its request; from release 2.6 on"},
+    {.name = "large_segment_size_mb",
+     .type = ASIM_PARAM_MIB,
+     .offset = PARAM(large_segment_size),
+     .default_text = "20",
+     .min = 11 * MIB,
+     .max = UINT64_MAX / MIB * MIB,
+     .help = "segments and pages for requests of 1 to 10 MiB; from release 2.11 on"},
     {.name = "garbage_collection_threshold",
      .type = ASIM_PARAM_REAL,
      .offset = PARAM(garbage_collection_threshold),
@@ -74,14 +82,22 @@ asim_code asim_tc_params_read(const asim_tc_params *given, const asim_tc_release
     asim_tc_options *options = ret_options;
     asim_code code = ASIM_OK;
     asim_tc_options_default(release, options);
+    if (given->large_segment_size != options->large_segment) {
+        if (!asim_tc_has(release, ASIM_TC_LARGE_SEGMENT))
+            return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no large_segment_size_mb", release->name);
+        if ((code = asim_tc_check_large_segment("large_segment_size_mb", given->large_segment_size, err)))
+            return code;
+        options->large_segment = options->max_rounding =
+            asim_tc_clamp_large_segment(given->large_segment_size);
+    }
     if (given->max_split_size != ASIM_PARAM_NONE &&
-        (code = asim_tc_check_split_limit(release, "max_split_size_mb", given->max_split_size, err)))
+        (code = asim_tc_check_split_limit(release, options, "max_split_size_mb", given->max_split_size, err)))
         return code;
     options->max_split = given->max_split_size;
-    if (given->max_non_split_rounding != options->max_rounding) {
-        if (!release->non_split_rounding)
+    if (given->max_non_split_rounding != ASIM_TC_LARGE_SEG) {
+        if (!asim_tc_has(release, ASIM_TC_MAX_ROUNDING))
             return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no max_non_split_rounding_mb", release->name);
-        if ((code = asim_tc_check_split_limit(release, "max_non_split_rounding_mb",
+        if ((code = asim_tc_check_split_limit(release, options, "max_non_split_rounding_mb",
                                               given->max_non_split_rounding, err)))
             return code;
         options->max_rounding = given->max_non_split_rounding;
@@ -92,10 +108,10 @@ asim_code asim_tc_params_read(const asim_tc_params *given, const asim_tc_release
     if (given->roundup_power2_divisions[0] &&
         (code = asim_tc_divisions_parse(release, given->roundup_power2_divisions, &options->rounding, err)))
         return code;
-    if (given->roundup_bypass_threshold != ASIM_PARAM_NONE && !release->single_division)
+    if (given->roundup_bypass_threshold != ASIM_PARAM_NONE && !asim_tc_has(release, ASIM_TC_BYPASS))
         return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no roundup_bypass_threshold_mb", release->name);
     options->rounding.bypass = given->roundup_bypass_threshold;
-    if (given->expandable_segments && !release->expandable)
+    if (given->expandable_segments && !asim_tc_has(release, ASIM_TC_EXPANDABLE))
         return asim_fail(err, ASIM_E_USAGE, "PyTorch %s has no expandable_segments", release->name);
     options->expandable = given->expandable_segments;
 

@@ -9,6 +9,7 @@ typedef struct asim_tc_params { /* the parameter block */
     int release;                /* index into asim_tc_releases */
     uint64_t max_split_size;
     uint64_t max_non_split_rounding;
+    uint64_t large_segment_size;
     double garbage_collection_threshold;
     char roundup_power2_divisions[ASIM_PARAM_TEXT_MAX];
     uint64_t roundup_bypass_threshold;
@@ -18,7 +19,7 @@ typedef struct asim_tc_params { /* the parameter block */
 } asim_tc_params;
 
 enum {
-    ASIM_TC_PARAMS = 9
+    ASIM_TC_PARAMS = 10
 };
 
 extern const asim_param asim_tc_param_list[ASIM_TC_PARAMS];

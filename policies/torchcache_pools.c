@@ -40,6 +40,14 @@ asim_tc_group *asim_tc_route(const asim_tc_state *state, const asim_tc_lane *lan
     return lane->group;
 }
 
+bool asim_tc_current_captures(const asim_tc_device *device)
+{
+    for (size_t i = 0; i < device->scope_count; i++)
+        if (device->scopes[i].capture && accepts(&device->scopes[i], device->current))
+            return true;
+    return false;
+}
+
 static asim_tc_scope *scope_of(asim_tc_device *device, const asim_tc_group *group)
 {
     for (size_t i = 0; i < device->scope_count; i++)
@@ -77,8 +85,13 @@ static asim_code begin(asim_tc_state *state, asim_tc_device *device, asim_tc_gro
     if (!asim_tc_grow(state, &device->scopes, &device->scope_capacity, device->scope_count + 1,
                       sizeof *device->scopes))
         return asim_fail(err, state->fault.code, "%s", state->fault.message);
-    device->scopes[device->scope_count++] =
-        (asim_tc_scope){.group = group, .all = (event->flags & ASIM_POOL_ALL) != 0};
+    device->scopes[device->scope_count++] = (asim_tc_scope){
+        .group = group,
+        .all = (event->flags & ASIM_POOL_ALL) != 0,
+        .capture = (event->flags & ASIM_POOL_CAPTURE) != 0,
+    };
+    if (event->flags & ASIM_POOL_CAPTURE)
+        device->current = state->lanes[event->lane].stream;
     device->attention++;
     return ASIM_OK;
 }
@@ -129,6 +142,10 @@ asim_code asim_tc_pool_event(asim_tc_state *state, const asim_event *event, asim
         group->uses--;
         return ASIM_OK;
     case ASIM_EV_POOL_ENTER:
+        if (state->options.expandable && state->release->no_expandable_active)
+            return asim_fail(err, ASIM_E_INPUT,
+                             "PyTorch %s refuses a pool of the user's together with expandable_segments:True",
+                             state->release->name);
         if (!asim_tc_grow(state, &device->active, &device->active_capacity, device->active_count + 1,
                           sizeof *device->active))
             return asim_fail(err, state->fault.code, "%s", state->fault.message);

@@ -94,15 +94,25 @@ uint32_t asim_tc_segment_new(asim_tc_state *state, asim_tc_shelf *shelf, const a
             return 0;
         segment = state->segment_count++;
     }
+    uint64_t position = region->address;
+    if (state->release->oldest_first) {
+        position = state->next_position;
+        if (region->size > UINT64_MAX - position) {
+            asim_tc_fail(state, ASIM_E_INPUT, "segments of 2^64 bytes in all were obtained");
+            return 0;
+        }
+        state->next_position += region->size;
+    }
     state->segments[segment] = (asim_tc_segment){
         .address = region->address,
         .size = region->size,
+        .shift = region->address - position,
         .page = page,
         .region = region->index,
         .first = block,
         .shelf = shelf->index,
     };
-    state->extents[block] = (asim_extent){.address = region->address, .size = region->size};
+    state->extents[block] = (asim_extent){.address = position, .size = region->size};
     state->blocks[block] =
         (asim_tc_block){.shelf = shelf->index, .segment = segment, .expandable = page != 0};
     size_t place = order_place(state, device, region->address);

@@ -9,7 +9,7 @@
 #define ASIM_TC_MIN_BLOCK    UINT64_C(512)
 #define ASIM_TC_SMALL_MAX    (UINT64_C(1) << 20) /* largest rounded size of the small pool */
 #define ASIM_TC_SMALL_SEG    (UINT64_C(2) << 20)
-#define ASIM_TC_LARGE_SEG    (UINT64_C(20) << 20)
+#define ASIM_TC_LARGE_SEG    (UINT64_C(20) << 20) /* unless large_segment_size_mb says otherwise */
 #define ASIM_TC_MEDIUM_LIMIT (UINT64_C(10) << 20)
 #define ASIM_TC_ROUND_SEG    (UINT64_C(2) << 20)
 #define ASIM_TC_HARD_LIMIT   (UINT64_C(1) << 60) /* R24 */
@@ -48,13 +48,14 @@ static inline bool asim_tc_is_large(uint64_t rounded)
     return rounded > ASIM_TC_SMALL_MAX;
 }
 
-/* R31: what is asked of the device for a request of this rounded size, and counts against a limit. */
-static inline uint64_t asim_tc_segment_size(uint64_t rounded)
+/* R31: what is asked of the device for a request of this rounded size, and counts against a limit.
+ * large_segment: the option large_segment_size_mb, in bytes. */
+static inline uint64_t asim_tc_segment_size(uint64_t rounded, uint64_t large_segment)
 {
     if (rounded <= ASIM_TC_SMALL_MAX)
         return ASIM_TC_SMALL_SEG;
     if (rounded < ASIM_TC_MEDIUM_LIMIT)
-        return ASIM_TC_LARGE_SEG;
+        return large_segment;
     return asim_tc_ceil(rounded, ASIM_TC_ROUND_SEG);
 }
 

@@ -1,10 +1,14 @@
 /* policies/torchcache_state.h - the records of a torchcache run and what its parts offer each other.
  *
  *     lane ---> shelf (one stream's share of one pool of one device)
- *                 |-- free: its free mapped blocks by (size, address)
+ *                 |-- free: its free mapped blocks by (size, position)
  *                 `-- unmapped: its unmapped blocks by address
  *     device --- groups: the default pools first, then private ones by ascending id; a group is a small and a
  *                large pool (R4); a pool is its shelves by ascending stream, which is the order of R33
+ *
+ * A block's extent holds its position, which orders blocks of one size as the release does (R33): the address
+ * itself, or, where the oldest segment comes first, a place in one line of all segments by age. Addresses are
+ * read with asim_tc_address.
  *
  * Blocks are two records of the same 32-bit index, an asim_extent and an asim_tc_block; an index is what the
  * engine keeps as a block's word. Index 0 is none. Records that were destroyed are used again, last first.
@@ -46,6 +50,7 @@ _Static_assert(sizeof(asim_tc_block) == 32, "two records share a cache line");
 /* One region of the device: a plain segment, or a reserved range with pages mapped into it. */
 typedef struct asim_tc_segment {
     uint64_t address, size;
+    uint64_t shift;  /* added to a position it gives the address, modulo 2^64 */
     uint64_t page;   /* bytes; 0: a plain segment */
     uint32_t region; /* the device's index */
     uint32_t first;  /* its block of lowest address */
@@ -102,7 +107,8 @@ struct asim_tc_group {
 
 typedef struct asim_tc_scope { /* an open allocation scope (R103) */
     asim_tc_group *group;
-    bool all; /* every stream; otherwise those of streams */
+    bool all;     /* every stream; otherwise those of streams */
+    bool capture; /* a graph capture */
     uint32_t *streams;
     size_t stream_count, stream_capacity;
 } asim_tc_scope;
@@ -112,6 +118,7 @@ typedef struct asim_tc_device {
     uint64_t reserved;      /* R8: bytes held from the driver */
     uint64_t limit;         /* R114; ASIM_TC_UNLIMITED: none set */
     uint64_t capacity;      /* D */
+    uint32_t current;       /* stream of the latest request or capture, while a scope is open (R77) */
     uint64_t attention;     /* outstanding events + deferred blocks + open scopes: 0 on the usual path */
     asim_tc_group **groups; /* by ascending pool; [0] is the default one */
     size_t group_count, group_capacity;
@@ -152,6 +159,7 @@ struct asim_policy_state {
     uint32_t spare_block; /* records not in use, linked by next */
     bool largest_stale;   /* counters->largest_free_bytes may be too large */
     bool broken;
+    bool rejected; /* R116: the request at hand */
 
     asim_tc_device *devices;
     asim_tc_stream *streams; /* by ascending (device, handle) */
@@ -162,6 +170,7 @@ struct asim_policy_state {
     uint32_t stream_count;
     size_t extent_capacity, block_capacity, note_capacity, segment_capacity, shelf_capacity, scratch_capacity;
     size_t shelf_count, lane_count, device_count;
+    uint64_t next_position; /* of the next segment, where the oldest comes first */
     const asim_tc_release *release;
     const asim_hostmem *mem;
     const asim_listener *listener;
@@ -181,6 +190,11 @@ bool asim_tc_fail(asim_tc_state *state, asim_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a device operation that neither worked nor ran out of memory. */
 bool asim_tc_fail_driver(asim_tc_state *state, const char *operation);
+
+static inline uint64_t asim_tc_address(const asim_tc_state *state, uint32_t block)
+{
+    return state->extents[block].address + state->segments[state->blocks[block].segment].shift;
+}
 
 /* --- torchcache_records.c: growing tables and their records */
 
@@ -226,7 +240,7 @@ bool asim_tc_unmapped_add(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t b
 void asim_tc_unmapped_take(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block);
 /* R83. */
 uint64_t asim_tc_range_size(const asim_tc_state *state, const asim_tc_shelf *shelf);
-uint64_t asim_tc_page_size(const asim_tc_shelf *shelf);
+uint64_t asim_tc_page_size(const asim_tc_state *state, const asim_tc_shelf *shelf);
 
 /* --- torchcache_events.c: uses by other streams (section 14) */
 
@@ -239,10 +253,14 @@ bool asim_tc_process_events(asim_tc_state *state, asim_tc_device *device);
 /* R74; group NULL: all blocks. */
 bool asim_tc_sync_events(asim_tc_state *state, asim_tc_device *device, const asim_tc_group *group);
 
-/* R77. */
-static inline bool asim_tc_capturing(const asim_tc_device *device)
+/* Whether the current stream takes part in a capture. */
+bool asim_tc_current_captures(const asim_tc_device *device);
+
+/* R77: a capture situation. */
+static inline bool asim_tc_capturing(const asim_tc_state *state, const asim_tc_device *device)
 {
-    return device->scope_count > 0;
+    return device->scope_count > 0 &&
+           (!state->release->captures_by_stream || asim_tc_current_captures(device));
 }
 
 /* --- torchcache_pools.c: private pools and scopes (section 16) */

@@ -6,7 +6,7 @@
 static void show_block(const asim_tc_state *state, uint32_t block, const asim_walker *walker)
 {
     const asim_walk_block shown = {
-        .address = state->extents[block].address,
+        .address = asim_tc_address(state, block),
         .size = state->extents[block].size,
         .requested = state->release->keeps_requested ? state->blocks[block].requested : 0,
         .word = block,
@@ -21,7 +21,7 @@ static uint32_t show_run(const asim_tc_state *state, uint32_t block, const asim_
     const asim_tc_segment *segment = &state->segments[state->blocks[block].segment];
     const asim_tc_shelf *shelf = state->shelves[segment->shelf];
     asim_walk_segment shown = {
-        .address = state->extents[block].address,
+        .address = asim_tc_address(state, block),
         .stream = shelf->stream,
         .region = segment->region,
         .device = shelf->device,

@@ -179,6 +179,8 @@ static asim_code parse_real(const asim_param *param, const char *text, double *r
 
 static asim_code parse_choice(const asim_param *param, const char *text, int *ret_value, asim_err *err)
 {
+    if (param->choose)
+        return param->choose(text, ret_value, err);
     for (int i = 0; param->choices[i]; i++)
         if (strcmp(text, param->choices[i]) == 0) {
             *ret_value = i;

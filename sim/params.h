@@ -41,6 +41,9 @@ typedef struct asim_param {
     uint64_t min, max;          /* inclusive, in the unit of the value (bytes for MIB and BYTES) */
     double real_min, real_max;  /* inclusive, for REAL */
     const char *const *choices; /* NULL-ended, for CHOICE */
+    /* For CHOICE, NULL allowed: finds the choice that a text stands for where other spellings than its own
+     * are taken, or says (ASIM_E_USAGE) why there is none. */
+    asim_code (*choose)(const char *text, int *ret_index, asim_err *err);
     bool none_allowed;
     const char *help; /* one line */
 } asim_param;

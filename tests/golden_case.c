@@ -184,7 +184,8 @@ static asim_code read_ends(golden_reader *reader, asim_err *err)
         if (code)
             return code;
         end->statistics -= 2;
-        if (field_count(golden_at(c, end->statistics)) == 107)
+        c->statistics = field_count(golden_at(c, end->statistics));
+        if (c->statistics == GOLDEN_STATISTICS_1_13)
             c->format = GOLDEN_RELEASE_1_13;
         end->map = c->text.length;
         for (;; end->map_lines++) {

@@ -20,10 +20,16 @@ enum {
 };
 
 typedef enum golden_format {
-    GOLDEN_BASE,         /* 122 statistics, G lines of 10 numbers */
+    GOLDEN_BASE,         /* 119 or 122 statistics, G lines of 10 numbers */
     GOLDEN_EXTENDED,     /* ... of 11: pools, captures, devices, maps */
     GOLDEN_RELEASE_1_13, /* 107 statistics, G lines of 8 numbers, tokens sa and sf alone */
 } golden_format;
+
+enum { /* numbers in a line Q */
+    GOLDEN_STATISTICS_1_13 = 107,
+    GOLDEN_STATISTICS_2_1 = 119, /* requested_bytes, no counts of device calls; releases 2.0 to 2.2 */
+    GOLDEN_STATISTICS = 122,
+};
 
 typedef enum golden_op_kind {
     GOLDEN_ALLOC,    /* slot, size, stream */
@@ -71,6 +77,7 @@ typedef struct golden_case {
     double fraction;
     bool has_fraction, has_pools;
     golden_format format;
+    unsigned statistics; /* numbers in the lines Q */
     golden_op *ops;
     size_t op_count, op_capacity;
     uint32_t slot_count;

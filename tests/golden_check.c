@@ -13,7 +13,9 @@ static const char usage[] =
     "usage: golden_check [options] FILE...\n"
     "Replays golden files (plain or zstd) and compares every result, statistic, map and device count.\n"
     "  --policy NAME    policy to check (torchcache)\n"
-    "  --torch VERSION  release whose rules it follows (the one whose format a case has: 1.13 or 2.6)\n"
+    "  --torch VERSION  release whose rules it follows (that of the folder torchcache-VERSION; otherwise as "
+    "the\n"
+    "                   number of statistics tells, 1.13, 2.1 or 2.6)\n"
     "  --cases REGEX    only cases whose name matches the extended regular expression\n"
     "  --check LEVEL    off, placements or full: referee and self-checks of the policy (placements)\n"
     "  --table          a table of the files instead of a line each\n"
@@ -29,13 +31,18 @@ typedef struct run_settings {
     bool has_cases, table;
 } run_settings;
 
-static void family_of(const char *path, char *ret_name, size_t size)
+/* The release that the file's folder names, torchcache-VERSION, if any. */
+static bool release_of(const char *path, char *ret_release, size_t size)
 {
-    const char *slash = strrchr(path, '/');
-    snprintf(ret_name, size, "%s", slash ? slash + 1 : path);
-    char *dot = strchr(ret_name, '.');
-    if (dot && dot != ret_name)
-        *dot = 0;
+    static const char prefix[] = "torchcache-";
+    const char *slash = strrchr(path, '/'), *folder = slash;
+    while (folder && folder > path && folder[-1] != '/')
+        folder--;
+    size_t length = folder ? (size_t)(slash - folder) : 0;
+    if (length < sizeof prefix || memcmp(folder, prefix, strlen(prefix)) != 0)
+        return false;
+    snprintf(ret_release, size, "%.*s", (int)(length - strlen(prefix)), folder + strlen(prefix));
+    return true;
 }
 
 static asim_code check_file(const char *path, const run_settings *settings, file_tally *tally,
@@ -43,6 +50,10 @@ static asim_code check_file(const char *path, const run_settings *settings, file
 {
     golden_reader *reader;
     const golden_case *c;
+    golden_options options = settings->options;
+    char release[32];
+    if (!options.release && release_of(path, release, sizeof release))
+        options.release = release;
     asim_code code = golden_reader_open(path, &reader, err);
     if (code)
         return code;
@@ -51,7 +62,7 @@ static asim_code check_file(const char *path, const run_settings *settings, file
             continue;
         bool equal = false;
         size_t length = difference->length;
-        if ((code = golden_replay(c, &settings->options, &equal, difference, err))) {
+        if ((code = golden_replay(c, &options, &equal, difference, err))) {
             asim_err_context(err, "case %s", c->name);
             break;
         }
@@ -65,11 +76,22 @@ static asim_code check_file(const char *path, const run_settings *settings, file
     return code;
 }
 
+/* "edges", or "2.9 edges" in a folder of a release's. */
+static void family_of(const char *path, char *ret_name, size_t size)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *dot = strchr(base, '.');
+    char release[32] = "";
+    bool named = release_of(path, release, sizeof release);
+    int length = (int)(dot && dot != base ? (size_t)(dot - base) : strlen(base));
+    snprintf(ret_name, size, "%s%s%.*s", release, named ? " " : "", length, base);
+}
+
 static void print_tally(const run_settings *settings, const char *family, const file_tally *tally)
 {
     const unsigned long long cases = tally->cases, equal = tally->equal, ops = tally->ops;
     if (settings->table)
-        printf("%-14s %6llu %6llu %10llu\n", family, cases, equal, ops);
+        printf("%-18s %6llu %6llu %10llu\n", family, cases, equal, ops);
     else
         printf("%s: %llu of %llu cases equal, %llu operations\n", family, equal, cases, ops);
 }
@@ -79,7 +101,7 @@ static int run(char **paths, int count, const run_settings *settings)
     int status = 0;
     file_tally total = {0};
     if (settings->table)
-        printf("%-14s %6s %6s %10s\n", "family", "cases", "equal", "operations");
+        printf("%-18s %6s %6s %10s\n", "family", "cases", "equal", "operations");
     for (int i = 0; i < count; i++) {
         asim_err err = ASIM_ERR_INIT;
         file_tally tally = {0};

@@ -125,28 +125,43 @@ static void write_statistic(void *ctx, const char *name, int64_t value)
     (void)name;
 }
 
-/* Release 1.13 keeps neither requested sizes nor counts of device calls. */
-static void write_statistic_1_13(void *ctx, const char *name, int64_t value)
+/* Releases up to 2.2 keep no counts of device calls, release 1.13 no requested sizes either. */
+static void write_statistic_2_1(void *ctx, const char *name, int64_t value)
 {
-    static const char *const later[] = {"requested_bytes", "num_sync_all_streams", "num_device_alloc",
-                                        "num_device_free"};
+    static const char *const later[] = {"num_sync_all_streams", "num_device_alloc", "num_device_free"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (!strncmp(name, later[i], strlen(later[i])))
+        if (!strcmp(name, later[i]))
             return;
     write_statistic(ctx, name, value);
+}
+
+static void write_statistic_1_13(void *ctx, const char *name, int64_t value)
+{
+    static const char later[] = "requested_bytes";
+    if (strncmp(name, later, strlen(later)) != 0)
+        write_statistic_2_1(ctx, name, value);
+}
+
+typedef void statistic_writer(void *ctx, const char *name, int64_t value);
+
+static statistic_writer *writer_of(const golden_case *c)
+{
+    return c->statistics == GOLDEN_STATISTICS_1_13  ? write_statistic_1_13
+           : c->statistics == GOLDEN_STATISTICS_2_1 ? write_statistic_2_1
+                                                    : write_statistic;
 }
 
 typedef struct statistic_name {
     char name[64]; /* the one given lives only as long as the call */
     size_t index, wanted;
-    bool is_old;
+    statistic_writer *write;
 } statistic_name;
 
 static void find_name(void *ctx, const char *name, int64_t value)
 {
     statistic_name *find = ctx;
     golden_text written = {0};
-    (find->is_old ? write_statistic_1_13 : write_statistic)(&written, name, value);
+    find->write(&written, name, value);
     if (written.length && find->index++ == find->wanted)
         snprintf(find->name, sizeof find->name, "%s", name);
     golden_text_fini(&written);
@@ -155,7 +170,7 @@ static void find_name(void *ctx, const char *name, int64_t value)
 /* Appends which of the two lines of statistics differs first, by name. */
 static void name_statistic(replay *r, uint32_t device, const char *expected, const char *got)
 {
-    statistic_name find = {.is_old = r->c->format == GOLDEN_RELEASE_1_13};
+    statistic_name find = {.write = writer_of(r->c)};
     for (; *expected && *expected == *got; expected++, got++)
         find.wanted += *got == ' ';
     if (find.wanted == 0)
@@ -170,9 +185,7 @@ static void name_statistic(replay *r, uint32_t device, const char *expected, con
 static void write_statistics(replay *r, uint32_t device)
 {
     golden_text_string(&r->line, "Q");
-    asim_engine_report(r->engine, device,
-                       r->c->format == GOLDEN_RELEASE_1_13 ? write_statistic_1_13 : write_statistic,
-                       &r->line);
+    asim_engine_report(r->engine, device, writer_of(r->c), &r->line);
 }
 
 static void write_counts(replay *r, uint32_t device)
@@ -378,9 +391,10 @@ static asim_code set_params(replay *r, asim_err *err)
     if (!r->params)
         return asim_fail_memory(err, table->block_size);
     asim_params_default(table, r->params);
-    const char *release = r->options->release                   ? r->options->release
-                          : r->c->format == GOLDEN_RELEASE_1_13 ? "1.13"
-                                                                : "2.6";
+    const char *release = r->options->release                          ? r->options->release
+                          : r->c->statistics == GOLDEN_STATISTICS_1_13 ? "1.13"
+                          : r->c->statistics == GOLDEN_STATISTICS_2_1  ? "2.1"
+                                                                       : "2.6";
     asim_code code;
     if (has_param(table, "torch") && (code = asim_params_set(table, r->params, "torch", release, err)))
         return code;

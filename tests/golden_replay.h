@@ -11,7 +11,7 @@
 
 typedef struct golden_options {
     const asim_policy *policy;
-    const char *release; /* of PyTorch, "2.6"; NULL: the one whose format the case has */
+    const char *release; /* of PyTorch, "2.6"; NULL: as the number of statistics tells, 1.13, 2.1 or 2.6 */
     asim_check check;
 } golden_options;
 

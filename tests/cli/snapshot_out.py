@@ -45,7 +45,9 @@ def call(allocsim, *words, status=0, env=None):
 
 
 def run(allocsim, trace, snapshot, *words):
-    done = call(allocsim, 'run', '--quiet', '--no-db', '--format', 'json', '--snapshot', snapshot, *words, trace)
+    release = () if '--policy' in words else ('--torch', '2.6')
+    done = call(allocsim, 'run', '--quiet', '--no-db', '--format', 'json', '--snapshot', snapshot, *release, *words,
+                trace)
     return json.loads(done.stdout)
 
 

@@ -58,11 +58,11 @@ Test(torchcache_round, slots)
 /* R31, R32. */
 Test(torchcache_round, segment_sizes)
 {
-    cr_expect_eq(asim_tc_segment_size(MIB), 2 * MIB);
-    cr_expect_eq(asim_tc_segment_size(MIB + 512), 20 * MIB);
-    cr_expect_eq(asim_tc_segment_size(10 * MIB - 512), 20 * MIB);
-    cr_expect_eq(asim_tc_segment_size(10 * MIB), 10 * MIB);
-    cr_expect_eq(asim_tc_segment_size(10 * MIB + 512), 12 * MIB);
+    cr_expect_eq(asim_tc_segment_size(MIB, 20 * MIB), 2 * MIB);
+    cr_expect_eq(asim_tc_segment_size(MIB + 512, 20 * MIB), 20 * MIB);
+    cr_expect_eq(asim_tc_segment_size(10 * MIB - 512, 20 * MIB), 20 * MIB);
+    cr_expect_eq(asim_tc_segment_size(10 * MIB, 20 * MIB), 10 * MIB);
+    cr_expect_eq(asim_tc_segment_size(10 * MIB + 512, 20 * MIB), 12 * MIB);
 }
 
 /* R24. */

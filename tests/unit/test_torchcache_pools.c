@@ -22,7 +22,7 @@ Test(torchcache_pools, a_pool_of_its_own)
 /* R106, 2.6: of several scopes that match, the one begun first. */
 Test(torchcache_pools, the_scope_begun_first_wins)
 {
-    tc_run run = tc_start("", GIB);
+    tc_run run = tc_start("torch=2.6", GIB);
     tc_pool(&run, ASIM_EV_POOL_BEGIN, 2, 0, 0);
     tc_pool(&run, ASIM_EV_POOL_JOIN, 2, 1, 0);
     tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
