@@ -4,6 +4,7 @@ A check is a function that takes the root and yields findings, one line of text 
 prints them and exits 1 if there are any.
 """
 import os
+import shutil
 import subprocess
 import sys
 
@@ -13,11 +14,12 @@ SKIPPED_FOLDERS = ('.git', '.cache', '__pycache__')
 
 def files(root):
     """Paths relative to root, sorted: what git tracks or would track; without git, everything but builds."""
-    listed = subprocess.run(['git', '-C', root, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
-                            capture_output=True, check=False)
-    if listed.returncode == 0 and os.path.exists(os.path.join(root, '.git')):
-        names = [name for name in listed.stdout.decode().split('\0') if name]
-        return sorted(name for name in names if os.path.isfile(os.path.join(root, name)))
+    if shutil.which('git') and os.path.exists(os.path.join(root, '.git')):
+        listed = subprocess.run(['git', '-C', root, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+                                capture_output=True, check=False)
+        if listed.returncode == 0:
+            names = [name for name in listed.stdout.decode().split('\0') if name]
+            return sorted(name for name in names if os.path.isfile(os.path.join(root, name)))
     found = []
     for folder, folders, names in os.walk(root):
         folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS and not f.startswith('build')]
