@@ -164,9 +164,10 @@ static uint64_t free_in_private_pools(const asim_tc_state *state, const asim_tc_
     return sum;
 }
 
-static void note_refusal(asim_tc_state *state, unsigned index, uint64_t attempted, uint64_t free_bytes,
-                         uint64_t total)
+static void note_refusal(asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t attempted,
+                         uint64_t free_bytes, uint64_t total)
 {
+    const unsigned index = shelf->device;
     const asim_tc_device *device = &state->devices[index];
     const asim_tc_stats *stats = &device->stats;
     if (state->refused)
@@ -180,6 +181,7 @@ static void note_refusal(asim_tc_state *state, unsigned index, uint64_t attempte
         .allocated = (uint64_t)(stats->requests[0].live.bytes + stats->requests[1].live.bytes),
         .pool_free = free_in_private_pools(state, device),
         .reserved = device->reserved,
+        .range = state->options.expandable ? asim_tc_range_size(state, shelf) : 0,
         .device = index};
 }
 
@@ -190,7 +192,7 @@ static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf
     uint64_t free_bytes, total;
     state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
     state->devices[shelf->device].stats.num_ooms++;
-    note_refusal(state, shelf->device, size, free_bytes, total);
+    note_refusal(state, shelf, size, free_bytes, total);
     asim_tc_settle(state);
     state->listener->refusal(state->listener->ctx, shelf->device, rounded, size, free_bytes);
     return ASIM_REFUSED;

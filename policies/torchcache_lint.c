@@ -94,12 +94,18 @@ static void add(linter *l, bool refused, const char *format, ...)
 
 /* --- taking the string apart --- */
 
+/* R12: spaces alone are taken out, from the lenient grammar on all white space. */
+static bool is_space(const linter *l, char c)
+{
+    return c == ' ' || (l->release->lenient_grammar && isspace((unsigned char)c));
+}
+
 /* Copies length bytes without spaces; what is too long is cut. */
-static void squeeze(const char *from, size_t length, char ret_text[TEXT_MAX])
+static void squeeze(const linter *l, const char *from, size_t length, char ret_text[TEXT_MAX])
 {
     size_t used = 0;
     for (size_t i = 0; i < length && used + 1 < TEXT_MAX; i++)
-        if (from[i] != ' ')
+        if (!is_space(l, from[i]))
             ret_text[used++] = from[i];
     ret_text[used] = 0;
 }
@@ -109,8 +115,8 @@ static void add_piece(linter *l, const char *key, size_t key_length, const char 
     if (l->piece_count == PIECES_MAX)
         return;
     piece *p = &l->pieces[l->piece_count++];
-    squeeze(key, key_length, p->key);
-    squeeze(value, value_length, p->value);
+    squeeze(l, key, key_length, p->key);
+    squeeze(l, value, value_length, p->value);
     p->option = NULL;
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (strcmp(options[i].key, p->key) == 0)
@@ -224,19 +230,38 @@ static void lint_refused(linter *l, const asim_err *err)
 /* R12: spaces inside a key, a number or a word vanish. */
 static void lint_spaces(linter *l)
 {
-    static const char separators[] = ",:[]";
     for (const char *p = l->text; *p;) {
-        size_t length = strcspn(p, separators), start = strspn(p, " "), end = length;
-        while (end > start && p[end - 1] == ' ')
+        size_t length = strcspn(p, ",:[]"), start = 0, end = length, inside = 0;
+        while (start < end && is_space(l, p[start]))
+            start++;
+        while (end > start && is_space(l, p[end - 1]))
             end--;
-        if (start < end && memchr(p + start, ' ', end - start)) {
+        for (size_t i = start; i < end; i++)
+            inside += is_space(l, p[i]);
+        if (inside > 0) {
             char joined[TEXT_MAX];
-            squeeze(p + start, end - start, joined);
+            squeeze(l, p + start, end - start, joined);
             add(l, false,
                 "'%.*s' is read as '%.60s': spaces inside a word are taken out, they separate nothing",
                 (int)(end - start < 60 ? end - start : 60), p + start, joined);
         }
         p += length + (p[length] != 0);
+    }
+}
+
+/* R14: on a string that is taken, what looks like no option shows that another sign stands for a separator.
+ */
+static void lint_separators(linter *l)
+{
+    for (size_t i = 0; l->release->lenient_grammar && i < l->piece_count; i++) {
+        const piece *p = &l->pieces[i];
+        if (asim_tc_option_known(l->release, p->key) && (p->value[0] == '[' || !strpbrk(p->value, ":[]")))
+            continue;
+        add(l, false,
+            "'%.60s%s%.60s' has a wrong sign between its parts; PyTorch %s reads any of , : [ ] there as the "
+            "one "
+            "it wants",
+            p->key, p->value[0] ? ":" : "", p->value, l->release->name);
     }
 }
 
@@ -434,6 +459,7 @@ void asim_tc_lint_conf(const asim_tc_release *release, const char *text, double 
     }
     if (!release->old_grammar)
         lint_spaces(&l);
+    lint_separators(&l);
     for (size_t i = 0; i < l.piece_count; i++)
         lint_piece(&l, &l.pieces[i]);
     lint_rounding(&l);

@@ -19,6 +19,21 @@ void asim_tc_size_text(uint64_t bytes, char ret_text[ASIM_TC_SIZE_TEXT])
     snprintf(ret_text, ASIM_TC_SIZE_TEXT, "%.2f %s", (double)bytes / (double)unit, units[i]);
 }
 
+static void advise(const asim_tc_release *release, const asim_tc_refusal *refusal, char ret_text[160])
+{
+    char range[ASIM_TC_SIZE_TEXT], attempted[ASIM_TC_SIZE_TEXT];
+    asim_tc_size_text(refusal->range, range);
+    asim_tc_size_text(refusal->attempted, attempted);
+    if (!release->oom_advises_reserve || refusal->range == 0)
+        snprintf(ret_text, 160, "If much is reserved but unallocated, try %s.", release->oom_advice);
+    else if (refusal->range < refusal->attempted && refusal->attempted <= refusal->total)
+        snprintf(ret_text, 160,
+                 "The range of addresses, %s, is smaller than %s; try expandable_segments_reserve.", range,
+                 attempted);
+    else
+        snprintf(ret_text, 160, "If the range of addresses is used up, try expandable_segments_reserve.");
+}
+
 size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusal *refusal, char *ret_text,
                             size_t capacity)
 {
@@ -26,6 +41,8 @@ size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusa
     char attempted[ASIM_TC_SIZE_TEXT], total[ASIM_TC_SIZE_TEXT], free[ASIM_TC_SIZE_TEXT];
     char allocated[ASIM_TC_SIZE_TEXT], reserved[ASIM_TC_SIZE_TEXT], pools[ASIM_TC_SIZE_TEXT];
     char unallocated[ASIM_TC_SIZE_TEXT], limit[ASIM_TC_SIZE_TEXT], allowed[64] = "", in_pools[80] = "";
+    char advice[160];
+    advise(release, refusal, advice);
     asim_tc_size_text(refusal->attempted, attempted);
     asim_tc_size_text(refusal->total, total);
     asim_tc_size_text(refusal->free, free);
@@ -38,23 +55,21 @@ size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusa
     }
     int length;
     if (release->oom_old_order) {
-        length = snprintf(
-            ret_text, capacity,
-            "CUDA out of memory: tried to get %s on GPU %u (capacity %s; allocated %s; free %s; "
-            "%sreserved %s). If much is reserved and little allocated, try %s.",
-            attempted, refusal->device, total, allocated, free, allowed, reserved, release->oom_advice);
+        length =
+            snprintf(ret_text, capacity,
+                     "CUDA out of memory: tried to get %s on GPU %u (capacity %s; allocated %s; free %s; "
+                     "%sreserved %s). %s",
+                     attempted, refusal->device, total, allocated, free, allowed, reserved, advice);
     } else {
         if (pool_free > 0) {
             asim_tc_size_text(pool_free, pools);
             snprintf(in_pools, sizeof in_pools, ", of which %s in private pools", pools);
         }
-        length =
-            snprintf(ret_text, capacity,
-                     "CUDA out of memory: tried to get %s on GPU %u (capacity %s, %s free; %sallocated by "
-                     "PyTorch %s%s; reserved but unallocated %s). If much is reserved but unallocated, try "
-                     "%s.",
-                     attempted, refusal->device, total, free, allowed, allocated, in_pools, unallocated,
-                     release->oom_advice);
+        length = snprintf(
+            ret_text, capacity,
+            "CUDA out of memory: tried to get %s on GPU %u (capacity %s, %s free; %sallocated by "
+            "PyTorch %s%s; reserved but unallocated %s). %s",
+            attempted, refusal->device, total, free, allowed, allocated, in_pools, unallocated, advice);
     }
     return length < 0 ? 0 : (size_t)length;
 }

@@ -18,6 +18,7 @@ typedef struct asim_tc_refusal { /* bytes, at the moment of the failure */
     uint64_t allocated;          /* allocated_bytes.all.current */
     uint64_t pool_free;          /* F of R175: free blocks of private pools */
     uint64_t reserved;           /* reserved_bytes.all.current */
+    uint64_t range;              /* of addresses, that an expandable segment gets; 0: the option is off */
     unsigned device;
 } asim_tc_refusal;
 

@@ -30,7 +30,7 @@
                .newest_scope_wins = true
 #define SINCE_2_11 SINCE_2_10, .resets_rounding = true
 #define SINCE_2_13 SINCE_2_11, .limit_rounds = true, .captures_by_stream = true, .oldest_first = true
-#define SINCE_2_15 SINCE_2_13, .returns_short_range = true
+#define SINCE_2_15 SINCE_2_13, .returns_short_range = true, .oom_advises_reserve = true
 
 #define OLD_MINIMUM (21 * MIB)
 #define OLD_ADVICE  "max_split_size_mb"

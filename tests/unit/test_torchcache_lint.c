@@ -179,3 +179,45 @@ Test(torchcache_lint, many)
     lint = lint_as("2.6", text, -1);
     cr_expect(lint.refused);
 }
+
+/* 5.3: an option is told apart by release. */
+Test(torchcache_lint, releases)
+{
+    expect_refused("2.1", "max_non_split_rounding_mb:30", "is in 2.6");
+    expect_refused("2.9", "large_segment_size_mb:30", "is in 2.11");
+    expect_refused("2.9", "per_process_memory_fraction:0.5", "is in 2.10");
+    expect_refused("2.14", "expandable_segments_reserve:0.5", "is in 2.15");
+    expect_refused("2.9", "max_split_size_mb:20", "takes 21 and more");
+    expect_silence("2.10", "max_split_size_mb:20", -1);
+    expect_refused("2.11", "large_segment_size_mb:30,max_split_size_mb:25", "takes 30 and more");
+    expect_warning("2.1", "roundup_power2_divisions:1", "PyTorch 2.1 leaves sizes above 512 bytes unrounded");
+    expect_warning("2.4", "roundup_power2_divisions:1", "changes nothing");
+}
+
+/* R47 with R11; R84. */
+Test(torchcache_lint, later_settings)
+{
+    expect_silence("2.10", "garbage_collection_threshold:0.5,per_process_memory_fraction:0.5", -1);
+    expect_warning("2.10", "per_process_memory_fraction:1.0", "sets no limit");
+    expect_warning("2.15", "expandable_segments_reserve:0.5", "nothing without expandable_segments:True");
+    expect_silence("2.15", "expandable_segments_reserve:0.5,expandable_segments:True", -1);
+}
+
+/* R21: from 2.10 on '>' begins after the last interval listed, and alone leaves out the first one. */
+Test(torchcache_lint, rest_of_the_intervals)
+{
+    expect_warning("2.9", "roundup_power2_divisions:[4:2,>:4]", "4 MiB gets 4 divisions and not 2");
+    expect_silence("2.10", "roundup_power2_divisions:[4:2,>:4]", -1);
+    expect_silence("2.9", "roundup_power2_divisions:[>:4]", -1);
+    expect_warning("2.10", "roundup_power2_divisions:[>:4]", "sizes from 0 to 2 MiB are in no interval");
+}
+
+/* R12 and R14: from 2.10 on all white space vanishes, and separators are not looked at. */
+Test(torchcache_lint, lenient_grammar)
+{
+    expect_warning("2.10", "max_split_size_mb:1\t28", "is read as '128'");
+    expect_silence("2.10", "max_split_size_mb:\t128\n", -1);
+    expect_warning("2.10", "max_split_size_mb[128", "wrong sign between its parts");
+    expect_warning("2.10", "max_split_size_mb:128:expandable_segments:False", "wrong sign between its parts");
+    expect_refused("2.9", "max_split_size_mb[128", "no option 'max_split_size_mb[128'");
+}

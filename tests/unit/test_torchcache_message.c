@@ -116,16 +116,60 @@ Test(torchcache_message, private_pools)
                    "expandable_segments:True");
 }
 
-/* The forms that the table does not hold yet are flags: 2.1 counts no pools and names no limit. */
-Test(torchcache_message, flags)
+/* R175 and R176, release by release: 2.1 to 2.4 name no limit, 2.1 to 2.3 count no pools. */
+Test(torchcache_message, releases)
 {
-    asim_tc_release release = *asim_tc_release_named("2.6");
-    release.oom_counts_pools = release.oom_names_limit = false;
-    release.oom_advice = "max_split_size_mb";
-    expect_refusal(&release, &limited,
-                   NUMBERS("1024.00 MiB", "GPU 0", "1024.00 MiB", "992.00 MiB", "30.00 MiB", "2.00 MiB"),
-                   "max_split_size_mb");
-    expect_refusal(&release, &pooled,
-                   NUMBERS("1024.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "4.77 MiB", "49.23 MiB"),
-                   "max_split_size_mb");
+    for (const asim_tc_release *release = &asim_tc_releases[1]; release->name; release++) {
+        const bool first = strcmp(release->name, "2.1") == 0;
+        const bool counts = !first && strcmp(release->name, "2.2") != 0 && strcmp(release->name, "2.3") != 0;
+        const bool limit = counts && strcmp(release->name, "2.4") != 0;
+        const char *advice = first ? "max_split_size_mb" : "expandable_segments:True";
+        if (limit)
+            expect_refusal(release, &limited,
+                           NUMBERS("1024.00 MiB", "GPU 0", "1024.00 MiB", "992.00 MiB",
+                                   "512.00 MiB allowed; ", "30.00 MiB", "2.00 MiB"),
+                           advice);
+        else
+            expect_refusal(
+                release, &limited,
+                NUMBERS("1024.00 MiB", "GPU 0", "1024.00 MiB", "992.00 MiB", "30.00 MiB", "2.00 MiB"),
+                advice);
+        if (counts)
+            expect_refusal(release, &pooled,
+                           NUMBERS("1024.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "36.77 MiB",
+                                   "32.00 MiB", "17.23 MiB"),
+                           advice);
+        else
+            expect_refusal(
+                release, &pooled,
+                NUMBERS("1024.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "4.77 MiB", "49.23 MiB"), advice);
+    }
+}
+
+/* R176: 2.15 speaks of addresses when expandable segments are on; with both sizes where the range is too
+ * small for a request that the device could hold. */
+Test(torchcache_message, address_space)
+{
+    const asim_tc_release *release = asim_tc_release_named("2.15");
+    asim_tc_refusal refusal = pooled;
+    refusal.attempted = 80 * MIB;
+    refusal.range = 112 * MIB;
+    expect_refusal(
+        release, &refusal,
+        NUMBERS("80.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "36.77 MiB", "32.00 MiB", "17.23 MiB"),
+        "expandable_segments_reserve");
+    refusal.range = 60 * MIB;
+    expect_refusal(release, &refusal,
+                   NUMBERS("80.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "36.77 MiB", "32.00 MiB",
+                           "17.23 MiB", "60.00 MiB", "80.00 MiB"),
+                   "expandable_segments_reserve");
+    refusal.attempted = 120 * MIB; /* more than the device has: the range is not to blame */
+    expect_refusal(
+        release, &refusal,
+        NUMBERS("120.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "36.77 MiB", "32.00 MiB", "17.23 MiB"),
+        "expandable_segments_reserve");
+    expect_refusal(
+        asim_tc_release_named("2.14"), &refusal,
+        NUMBERS("120.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "36.77 MiB", "32.00 MiB", "17.23 MiB"),
+        "expandable_segments:True");
 }
