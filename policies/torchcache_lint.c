@@ -216,11 +216,13 @@ static void lint_unknown(linter *l, const piece *p)
 static void lint_refused(linter *l, const asim_err *err)
 {
     bool unknown = false;
-    for (size_t i = 0; i < l->piece_count; i++)
+    for (size_t i = 0; i < l->piece_count; i++) {
+        l->pieces[i].key[strcspn(l->pieces[i].key, "[]")] = 0; /* a token ends there */
         if (!asim_tc_option_known(l->release, l->pieces[i].key)) {
             lint_unknown(l, &l->pieces[i]);
             unknown = true;
         }
+    }
     if (!unknown || !strstr(err->message, "no allocator option"))
         add(l, true, "%s", err->message);
 }

@@ -219,5 +219,5 @@ Test(torchcache_lint, lenient_grammar)
     expect_silence("2.10", "max_split_size_mb:\t128\n", -1);
     expect_warning("2.10", "max_split_size_mb[128", "wrong sign between its parts");
     expect_warning("2.10", "max_split_size_mb:128:expandable_segments:False", "wrong sign between its parts");
-    expect_refused("2.9", "max_split_size_mb[128", "no option 'max_split_size_mb[128'");
+    expect_refused("2.9", "max_split_size_mb[128", "expected ':' instead of '['");
 }
