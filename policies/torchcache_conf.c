@@ -54,7 +54,9 @@ static asim_code advance_old(reader *in)
             size_t colons = strspn(p + key, ":");
             if (!*p || (key > 0 && key + colons < option))
                 break;
-            p += option; /* no value, or no key */
+            if (colons < option && key == 0)
+                return asim_fail(in->err, ASIM_E_USAGE, "'%.32s': an option has no name", p);
+            p += option; /* no value */
         }
         in->rest = p;
     }
@@ -120,10 +122,10 @@ static asim_code expect(reader *in, const char *separator)
 }
 
 /* R19: a prefix parser, as the C library's; what follows the digits is ignored, and a minus wraps around. A C
- * int, extended to 64 bits, or from 2.10 on 64 bits. */
-static asim_code parse_number(reader *in, const char *key, uint64_t *ret_value)
+ * int, extended to 64 bits, or from 2.10 on, and wherever is_wide, 64 bits. */
+static asim_code parse_number(reader *in, const char *key, bool is_wide, uint64_t *ret_value)
 {
-    const bool is_wide = in->release->lenient_grammar;
+    is_wide |= in->release->lenient_grammar;
     char *end;
     errno = 0;
     uint64_t value = is_wide ? strtoull(in->token, &end, 10) : (uint64_t)strtoll(in->token, &end, 10);
@@ -165,7 +167,7 @@ asim_code asim_tc_check_large_segment(const char *key, uint64_t bytes, asim_err 
 static asim_code parse_mib(reader *in, const char *key, uint64_t *ret_bytes)
 {
     uint64_t mib = 0;
-    asim_code code = parse_number(in, key, &mib);
+    asim_code code = parse_number(in, key, false, &mib);
     if (mib > UINT64_MAX / MIB)
         mib = UINT64_MAX / MIB;
     *ret_bytes = mib * MIB;
@@ -190,7 +192,7 @@ static asim_code parse_bool(reader *in, const char *key, bool *ret_value)
 static asim_code parse_division(reader *in, bool zero_allowed, uint32_t *ret_division)
 {
     uint64_t value = 0;
-    asim_code code = parse_number(in, "roundup_power2_divisions", &value);
+    asim_code code = parse_number(in, "roundup_power2_divisions", false, &value);
     if (code)
         return code;
     if (value > INT32_MAX || (value == 0 ? !zero_allowed : !is_power_of_two(value)))
@@ -221,7 +223,7 @@ static asim_code parse_interval(reader *in, division_list *list, uint32_t *slots
         return ASIM_OK;
     }
     uint64_t mib = 0;
-    if ((code = parse_number(in, "roundup_power2_divisions", &mib)))
+    if ((code = parse_number(in, "roundup_power2_divisions", true, &mib)))
         return code;
     if (!is_power_of_two(mib))
         return asim_fail(in->err, ASIM_E_USAGE,
@@ -309,13 +311,16 @@ static asim_code parse_reserve(reader *in, asim_tc_options *options)
     return advance(in);
 }
 
-/* A list whose content changes nothing on streams without a class. */
+/* "[NAME:VALUE,...]", which changes nothing on streams without a class. */
 static asim_code skip_list(reader *in)
 {
-    asim_code code = ASIM_OK;
-    if (strcmp(in->token, "[") == 0)
-        while (!code && in->token[0] && strcmp(in->token, "]") != 0)
-            code = advance(in);
+    asim_code code = expect(in, "[");
+    while (!code && strcmp(in->token, "]") != 0) {
+        if ((code = expect(in, "a name")) || (code = expect(in, ":")) || (code = expect(in, "a value")))
+            return code;
+        if (strcmp(in->token, "]") != 0)
+            code = expect(in, ",");
+    }
     return code ? code : advance(in);
 }
 
@@ -330,19 +335,19 @@ static asim_code parse_backend(reader *in)
 static asim_code parse_threads(reader *in, const char *key)
 {
     uint64_t number = 0;
-    asim_code code = parse_number(in, key, &number);
+    asim_code code = parse_number(in, key, false, &number);
     if (!code && (!is_power_of_two(number) || number > 128))
         return asim_fail(in->err, ASIM_E_USAGE, "%s: %" PRId64 " is not a power of two up to 128", key,
                          (int64_t)number);
     return code;
 }
 
-static asim_code parse_graph_reuse(reader *in, const char *key)
+static asim_code parse_host_size(reader *in, const char *key, bool zero_allowed)
 {
-    bool on = false;
-    asim_code code = parse_bool(in, key, &on);
-    if (!code && on)
-        return asim_fail(in->err, ASIM_E_USAGE, "%s: only False is simulated", key);
+    uint64_t mib = 0;
+    asim_code code = parse_number(in, key, false, &mib);
+    if (!code && mib == 0 && !zero_allowed)
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: must be above 0", key);
     return code;
 }
 
@@ -371,6 +376,9 @@ static asim_tc_option option_of(const asim_tc_release *release, const char *key)
         {"pinned_num_register_threads", ASIM_TC_PINNED_THREADS},
         {"pinned_use_background_threads", ASIM_TC_PINNED_BACKGROUND},
         {"pinned_reserve_segment_size_mb", ASIM_TC_PINNED_SEGMENT},
+        {"pinned_free_catch_all", ASIM_TC_PINNED_CATCH_ALL},
+        {"pinned_max_round_threshold_mb", ASIM_TC_PINNED_SIZES},
+        {"pinned_max_cached_size_mb", ASIM_TC_PINNED_SIZES},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(key, known[i].key) == 0 && asim_tc_has(release, known[i].option))
@@ -404,14 +412,16 @@ static asim_code parse_value(reader *in, asim_tc_option option, const char *key,
     case ASIM_TC_RESERVE_BY_CLASS:
         return skip_list(in);
     case ASIM_TC_GRAPH_REUSE:
-        return parse_graph_reuse(in, key);
+        return parse_bool(in, key, &options->graph_reuse);
     case ASIM_TC_BACKEND:
         return parse_backend(in);
     case ASIM_TC_PINNED_THREADS:
         return parse_threads(in, key);
     case ASIM_TC_LARGE_SEGMENT: /* read before all others */
-    case ASIM_TC_PINNED_SEGMENT:
         return parse_mib(in, key, &ignored_bytes);
+    case ASIM_TC_PINNED_SEGMENT:
+    case ASIM_TC_PINNED_SIZES:
+        return parse_host_size(in, key, option == ASIM_TC_PINNED_SIZES);
     default:
         return parse_bool(in, key, &ignored);
     }

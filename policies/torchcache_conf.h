@@ -18,6 +18,7 @@ typedef struct asim_tc_options {
     uint64_t large_segment; /* LARGE_SEG, bytes */
     bool expandable;        /* expandable_segments */
     bool throws;            /* throw_on_cudamalloc_oom */
+    bool graph_reuse;       /* graph_capture_record_stream_reuse */
     bool reserve_is_share;  /* reserve is a share of the device, otherwise bytes */
     double reserve;         /* expandable_segments_reserve; 0: unset */
     double fraction;        /* per_process_memory_fraction */

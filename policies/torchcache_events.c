@@ -102,6 +102,11 @@ bool asim_tc_free_used(asim_tc_state *state, uint32_t block)
     asim_tc_device *device = &state->devices[asim_tc_shelf_of_block(state, block)->device];
     if (!asim_tc_capturing(state, device))
         return insert_events(state, device, block);
+    if (state->options.graph_reuse)
+        return asim_tc_fail(
+            state, ASIM_E_USAGE,
+            "graph_capture_record_stream_reuse:True is not simulated where a block that another "
+            "stream uses is freed during a capture; set it to False");
     if (!asim_tc_grow(state, &device->deferred, &device->deferred_capacity, device->deferred_count + 1,
                       sizeof *device->deferred))
         return false;

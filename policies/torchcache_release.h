@@ -30,6 +30,8 @@ typedef enum asim_tc_option { /* of the option string (5.3) */
     ASIM_TC_PINNED_THREADS,
     ASIM_TC_PINNED_BACKGROUND,
     ASIM_TC_PINNED_SEGMENT,
+    ASIM_TC_PINNED_CATCH_ALL,
+    ASIM_TC_PINNED_SIZES,
     ASIM_TC_OPTIONS
 } asim_tc_option;
 

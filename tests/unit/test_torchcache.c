@@ -291,3 +291,89 @@ Test(torchcache, statistics_reset)
     tc_expect(tc_stat(&run, "allocation.all"), "0/1/0/1");
     tc_end(&run);
 }
+
+/* R33, R35: of two free segments of one size, the one of the lower address, from 2.13 on the older one. The
+ * opening state names the older one, at the higher address, first. */
+static void expect_tie(const char *params, uint32_t taken, const char *released)
+{
+    static const asim_opening_block blocks[] = {{.size = 30 * MIB, .state = ASIM_BLOCK_FREE},
+                                                {.size = 30 * MIB, .state = ASIM_BLOCK_FREE}};
+    static const asim_opening_segment segments[] = {
+        {.address = 0x7f0000000000, .size = 30 * MIB, .first_block = 0, .block_count = 1},
+        {.address = 0x7e0000000000, .size = 30 * MIB, .first_block = 1, .block_count = 1}};
+    static const asim_trace opening = {.opening_segments = segments,
+                                       .opening_segment_count = 2,
+                                       .opening_blocks = blocks,
+                                       .opening_block_count = 2,
+                                       .slot_count = 1};
+    tc_run run = tc_start_from(params, GIB, &opening);
+    char placed[32];
+    snprintf(placed, sizeof placed, "A %u 0 31457280", taken);
+    tc_expect(tc_alloc(&run, 0, 30 * MIB, 0), placed);
+    tc_free(&run, 0);
+    tc_expect(tc_empty_cache(&run), released); /* R60: releases walk the same order */
+    tc_end(&run);
+}
+
+Test(torchcache, ties_by_address)
+{
+    expect_tie("torch=2.11", 1, ". sf:1:31457280 sf:0:31457280");
+}
+
+Test(torchcache, ties_by_age)
+{
+    expect_tie("torch=2.13", 0, ". sf:0:31457280 sf:1:31457280");
+    expect_tie("torch=2.15", 0, ". sf:0:31457280 sf:1:31457280");
+}
+
+/* R114: cut off, from 2.13 on rounded: 4194303.6 bytes let two segments of 2 MiB in. R115. */
+Test(torchcache, limits_by_release)
+{
+    static const char *const fraction = ",fraction=0.0009765624068677425";
+    static const struct {
+        const char *torch, *second;
+    } cases[] = {{"torch=2.11", "O oom:4292870144:1048576"}, {"torch=2.13", "A 1 0 1048576 sa:1:2097152:0"}};
+    for (size_t i = 0; i < 2; i++) {
+        char params[96];
+        snprintf(params, sizeof params, "%s%s", cases[i].torch, fraction);
+        tc_run run = tc_start(params, 4 * GIB);
+        tc_alloc(&run, 0, MIB, 0);
+        tc_alloc(&run, 2, MIB, 0);
+        tc_expect(tc_alloc(&run, 1, MIB, 0), cases[i].second);
+        tc_end(&run);
+    }
+}
+
+/* R114: the fraction 1 sets a limit up to 2.9, and none from 2.10 on: the request reaches the device. R11. */
+Test(torchcache, a_full_fraction)
+{
+    tc_run run = tc_start("torch=2.9,fraction=1,garbage_collection_threshold=0.5", 64 * MIB);
+    tc_alloc(&run, 0, 40 * MIB, 0);
+    tc_free(&run, 0);
+    tc_expect(tc_alloc(&run, 1, 50 * MIB, 0), "A 1 0 52428800 sf:0:41943040 sa:1:52428800:0");
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 0); /* collected, R47 */
+    tc_end(&run);
+    run = tc_start("torch=2.10,fraction=1,garbage_collection_threshold=0.5", 64 * MIB);
+    tc_alloc(&run, 0, 40 * MIB, 0);
+    tc_free(&run, 0);
+    tc_alloc(&run, 1, 50 * MIB, 0);
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 1);
+    tc_end(&run);
+    run = tc_start("torch=2.10,conf=per_process_memory_fraction:0.5", 64 * MIB);
+    tc_expect(tc_alloc(&run, 0, 40 * MIB, 0), "O oom:67108864:41943040");
+    tc_end(&run);
+}
+
+/* R116: refused at once, with no retry, no oom entry and the cache kept. */
+Test(torchcache, rejection)
+{
+    tc_run run =
+        tc_start("torch=2.13,conf=[throw_on_cudamalloc_oom:True,per_process_memory_fraction:1.0]", 64 * MIB);
+    tc_alloc(&run, 0, 40 * MIB, 0);
+    tc_free(&run, 0);
+    tc_expect(tc_alloc(&run, 1, 50 * MIB, 0), "O");
+    cr_expect_eq(tc_number(&run, "num_ooms"), 0);
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 0);
+    cr_expect_eq(tc_number(&run, "reserved_bytes.all.current"), 40 * MIB);
+    tc_end(&run);
+}

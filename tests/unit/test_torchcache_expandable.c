@@ -91,3 +91,24 @@ Test(torchcache_expandable, the_limit_counts_segment_sizes)
     tc_expect(tc_alloc(&run, 2, 2 * MIB, 0), "O oom:71303168:2097152");
     tc_end(&run);
 }
+
+/* R87: from 2.15 on a range too small for its request is given back, and the next request has one of its own.
+ */
+Test(torchcache_expandable, a_short_range_goes_back)
+{
+    tc_run run = tc_start("torch=2.15,expandable_segments=true", 64 * MIB);
+    tc_expect(tc_alloc(&run, 0, 100 * MIB, 0), "O oom:67108864:104857600");
+    tc_expect(tc_alloc(&run, 1, 4 * MIB, 0), "A 2 0 4194304 sm:2:0:20971520");
+    tc_end(&run);
+}
+
+/* R84: a reserve of half the device, 512 MiB, is 26 pages; a request that its rest can't hold has a new
+ * range. */
+Test(torchcache_expandable, a_reserve)
+{
+    tc_run run = tc_start("torch=2.15,conf=[expandable_segments:True,expandable_segments_reserve:0.5]", GIB);
+    tc_expect(tc_alloc(&run, 0, 300 * MIB, 0), "A 0 0 314572800 sm:0:0:314572800");
+    tc_expect(tc_alloc(&run, 1, 230 * MIB, 0), "A 1 0 241172480 sm:1:0:251658240");
+    tc_expect(tc_alloc(&run, 2, 220 * MIB, 0), "A 0 314572800 230686720 sm:0:314572800:230686720");
+    tc_end(&run);
+}

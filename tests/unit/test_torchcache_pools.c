@@ -107,3 +107,66 @@ Test(torchcache_pools, devices)
     tc_expect(tc_alloc(&run, 1, 40 * MIB, 0), "A 1 0 41943040 fc:1:0");
     tc_end(&run);
 }
+
+/* R106: from 2.10 on the scope begun last. */
+Test(torchcache_pools, the_scope_begun_last_wins)
+{
+    tc_run run = tc_start("torch=2.10", GIB);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 2, 0, ASIM_POOL_ALL);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_alloc(&run, 0, 4 * MIB, 0);
+    tc_free(&run, 0);
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_expect(tc_alloc(&run, 1, 4 * MIB, 0), "A 1 0 4194304 sa:1:20971520:0");
+    tc_pool(&run, ASIM_EV_POOL_END, 2, 0, 0);
+    tc_end(&run);
+}
+
+/* R77: from 2.13 on a scope of the user's is no capture situation, nor is a capture on another stream. */
+Test(torchcache_pools, captures_by_stream)
+{
+    tc_run run = tc_start("torch=2.13", 64 * MIB);
+    tc_alloc(&run, 0, 40 * MIB, 0);
+    tc_free(&run, 0);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_expect(tc_alloc(&run, 1, 30 * MIB, 0), "A 1 0 31457280 sf:0:41943040 sa:1:31457280:0");
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_free(&run, 1);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 2, 1, ASIM_POOL_CAPTURE);
+    tc_pool(&run, ASIM_EV_POOL_JOIN, 2, 1, 0);
+    tc_expect(tc_alloc(&run, 2, 50 * MIB, 1), "O oom:35651584:52428800"); /* stream 1 captures: no release */
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 1);
+    tc_pool(&run, ASIM_EV_POOL_RELEASE, 1, 0, 0);
+    tc_expect(tc_alloc(&run, 3, 50 * MIB, 0), "A 2 0 52428800 sf:1:31457280 sa:2:52428800:0");
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 2);
+    tc_end(&run);
+}
+
+/* R81: up to 2.4 private pools have ordinary segments; R63: split as the option says all the same. */
+Test(torchcache_pools, pools_without_ranges)
+{
+    tc_run run = tc_start("torch=2.4,expandable_segments=true", GIB);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_expect(tc_alloc(&run, 0, 9 * MIB, 0), "A 0 0 9437184 sa:0:20971520:0");
+    tc_expect(tc_alloc(&run, 1, 10 * MIB + 512 * KIB, 0), "A 0 9437184 11010048");
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_end(&run);
+}
+
+/* R61: with an active pool and no scope, the last attempt of 2.6 and 2.7 leaves the default pools alone. */
+Test(torchcache_pools, the_last_try_follows_the_active_pool)
+{
+    static const char *const releases[] = {"torch=2.5", "torch=2.6", "torch=2.7", "torch=2.8"};
+    for (size_t i = 0; i < 4; i++) {
+        tc_run run = tc_start(releases[i], 64 * MIB);
+        tc_alloc(&run, 0, 40 * MIB, 0);
+        tc_free(&run, 0);
+        tc_pool(&run, ASIM_EV_POOL_RETAIN, 1, 0, 0);
+        tc_pool(&run, ASIM_EV_POOL_ENTER, 1, 0, 0);
+        tc_expect(tc_alloc(&run, 1, 50 * MIB, 0), i == 1 || i == 2
+                                                      ? "O oom:25165824:52428800"
+                                                      : "A 1 0 52428800 sf:0:41943040 sa:1:52428800:0");
+        tc_pool(&run, ASIM_EV_POOL_LEAVE, 0, 0, 0);
+        tc_end(&run);
+    }
+}
