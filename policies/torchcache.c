@@ -240,6 +240,7 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
         if (!obtain_memory(state, shelf, rounded, &block))
             return ASIM_BROKEN;
         if (!block && state->rejected) { /* R116: with a text of its own */
+            state->devices[shelf->device].stats.num_oom_rejections++;
             state->refused = true;
             asim_tc_settle(state);
             return ASIM_REFUSED;
@@ -338,16 +339,28 @@ static asim_code torchcache_fraction(asim_policy_state *state, unsigned device, 
 
 static void torchcache_reset_stats(asim_policy_state *state, unsigned device, bool peaks)
 {
+    asim_tc_device *d = &state->devices[device];
+    for (size_t i = 1; i < d->group_count; i++)
+        asim_tc_pair_reset(&d->groups[i]->reserved_bytes, peaks);
     if (peaks)
-        asim_tc_stats_reset_peaks(&state->devices[device].stats);
+        asim_tc_stats_reset_peaks(&d->stats);
     else
-        asim_tc_stats_reset_totals(&state->devices[device].stats);
+        asim_tc_stats_reset_totals(&d->stats);
 }
 
 static void torchcache_report(const asim_policy_state *state, unsigned device,
                               void (*emit)(void *ctx, const char *name, int64_t value), void *ctx)
 {
-    asim_tc_stats_report(&state->devices[device].stats, state->release, emit, ctx);
+    const asim_tc_device *d = &state->devices[device];
+    asim_tc_stats_report(&d->stats, state->release, emit, ctx);
+    for (size_t i = 1; i < d->group_count && state->release->counts_rejections; i++) {
+        const asim_tc_group *group = d->groups[i];
+        char name[48];
+        if (!group->has_obtained) /* R123: a pool that never got memory has no entry */
+            continue;
+        snprintf(name, sizeof name, "reserved_bytes_by_private_pools.0_%u", group->pool);
+        asim_tc_pair_report(&group->reserved_bytes, name, emit, ctx);
+    }
 }
 
 static size_t torchcache_refusal_text(const asim_policy_state *state, char *ret_text, size_t capacity)

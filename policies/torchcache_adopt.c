@@ -96,9 +96,7 @@ static asim_tc_shelf *shelf_of_run(asim_tc_state *state, const asim_opening_segm
 
 static void reserve(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t size)
 {
-    asim_tc_device *device = &state->devices[shelf->device];
-    device->reserved += size;
-    asim_tc_up(&device->stats.reserved_bytes, shelf->large, size);
+    asim_tc_count_reserved(state, shelf, size);
     shelf->group->segments++;
 }
 

@@ -219,4 +219,22 @@ static inline void asim_tc_make_free(asim_tc_state *state, asim_tc_shelf *shelf,
 /* R68 for a block that was pending. */
 void asim_tc_complete(asim_tc_state *state, uint32_t block);
 
+/* Memory came from the driver, or went back. */
+static inline void asim_tc_count_reserved(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t size)
+{
+    asim_tc_device *device = &state->devices[shelf->device];
+    device->reserved += size;
+    asim_tc_up(&device->stats.reserved_bytes, shelf->large, size);
+    asim_tc_up(&shelf->group->reserved_bytes, shelf->large, size);
+    shelf->group->has_obtained = true;
+}
+
+static inline void asim_tc_count_returned(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t size)
+{
+    asim_tc_device *device = &state->devices[shelf->device];
+    device->reserved -= size;
+    asim_tc_down(&device->stats.reserved_bytes, shelf->large, size);
+    asim_tc_down(&shelf->group->reserved_bytes, shelf->large, size);
+}
+
 #endif

@@ -148,8 +148,7 @@ static bool map_front(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block
     }
     merge_neighbours(state, shelf, block, ASIM_TC_FREE);
     asim_tc_free_add(state, shelf, block);
-    device->reserved += size;
-    asim_tc_up(&device->stats.reserved_bytes, shelf->large, size);
+    asim_tc_count_reserved(state, shelf, size);
     device->stats.num_device_alloc++;
     *ret_mapped = true;
     return true;
@@ -216,8 +215,7 @@ bool asim_tc_unmap(asim_tc_state *state, uint32_t block)
         asim_tc_free_add(state, shelf, back);
     }
     merge_neighbours(state, shelf, block, ASIM_TC_UNMAPPED);
-    device->reserved -= last - first;
-    asim_tc_down(&device->stats.reserved_bytes, shelf->large, last - first);
+    asim_tc_count_returned(state, shelf, last - first);
     shelf->group->segments--;
     device->stats.num_device_free++;
     if (asim_tc_is_split(state, block))

@@ -40,9 +40,8 @@ bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded
     if (!block)
         return false;
     shelf->group->segments++;
-    device->reserved += size;
     asim_tc_up(&device->stats.segment, shelf->large, 1);
-    asim_tc_up(&device->stats.reserved_bytes, shelf->large, size);
+    asim_tc_count_reserved(state, shelf, size);
     if (size >= state->options.max_split)
         asim_tc_counter_up(&device->stats.oversize_segments, 1);
     device->stats.num_device_alloc++;
@@ -65,10 +64,9 @@ static bool release_segment(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t
     if (state->driver.ops->free(state->driver.ctx, state->segments[segment].region) != ASIM_DEVICE_OK)
         return asim_tc_fail_driver(state, "free");
     device->stats.num_device_free++;
-    device->reserved -= size;
     shelf->group->segments--;
     asim_tc_down(&device->stats.segment, shelf->large, 1);
-    asim_tc_down(&device->stats.reserved_bytes, shelf->large, size);
+    asim_tc_count_returned(state, shelf, size);
     if (size >= state->options.max_split)
         asim_tc_counter_down(&device->stats.oversize_segments, 1);
     asim_tc_free_take(state, shelf, block);

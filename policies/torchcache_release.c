@@ -29,7 +29,9 @@
     SINCE_2_5, .lenient_grammar = true, .division_rest_next = true, .full_lifts_limit = true,                \
                .newest_scope_wins = true
 #define SINCE_2_11 SINCE_2_10, .resets_rounding = true
-#define SINCE_2_13 SINCE_2_11, .limit_rounds = true, .captures_by_stream = true, .oldest_first = true
+#define SINCE_2_13                                                                                           \
+    SINCE_2_11, .limit_rounds = true, .captures_by_stream = true, .counts_rejections = true,                 \
+                .oldest_first = true
 #define SINCE_2_15 SINCE_2_13, .returns_short_range = true, .oom_advises_reserve = true
 
 #define OLD_MINIMUM (21 * MIB)

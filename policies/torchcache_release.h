@@ -61,6 +61,7 @@ typedef struct asim_tc_release {
     bool oldest_first;         /* R33: of free blocks of one size, that of the oldest segment */
     bool keeps_requested;      /* the statistic requested_bytes and the requested size of blocks */
     bool counts_driver_calls;  /* num_sync_all_streams, num_device_alloc, num_device_free */
+    bool counts_rejections;    /* R116: num_oom_rejections; R123: reserved_bytes_by_private_pools */
     bool oom_old_order;        /* R177: the numbers of the out-of-memory message, against R175 */
     bool oom_counts_pools; /* R175: they name the free bytes of private pools, and count them as allocated */
     bool oom_names_limit;  /* R175 item 6: they name the memory limit */

@@ -99,10 +99,12 @@ struct asim_tc_shelf {
 struct asim_tc_group {
     uint16_t pool; /* id; 0: the default pools */
     uint16_t device;
-    bool exists;           /* private: created and not yet released for good */
-    int64_t uses;          /* private: at 0 freeable */
-    int64_t segments;      /* private: R45, R53, R91, R95 */
-    asim_tc_pool pools[2]; /* small, large */
+    bool exists;                 /* private: created and not yet released for good */
+    int64_t uses;                /* private: at 0 freeable */
+    int64_t segments;            /* private: R45, R53, R91, R95 */
+    asim_tc_pair reserved_bytes; /* private: R123 */
+    bool has_obtained;           /* private: it ever got memory */
+    asim_tc_pool pools[2];       /* small, large */
 };
 
 typedef struct asim_tc_scope { /* an open allocation scope (R103) */

@@ -78,6 +78,14 @@ static int64_t current_of(const asim_tc_pair *pair)
     return pair->kind[0].current + pair->kind[1].current;
 }
 
+void asim_tc_pair_reset(asim_tc_pair *pair, bool peaks)
+{
+    for (unsigned kind = 0; kind < 2; kind++)
+        (peaks ? reset_peak : reset_total)(&pair->kind[kind]);
+    if (peaks)
+        pair->peak_all = current_of(pair);
+}
+
 void asim_tc_stats_reset_peaks(asim_tc_stats *stats)
 {
     for_counters(stats, reset_peak);
@@ -109,6 +117,7 @@ void asim_tc_stats_reset_totals(asim_tc_stats *stats)
     stats->num_sync_all_streams = 0;
     stats->num_device_alloc = 0;
     stats->num_device_free = 0;
+    stats->num_oom_rejections = 0;
 }
 
 /* --- the report --- */
@@ -125,7 +134,7 @@ static void report_counter(const reporter *to, const char *stat, const char *par
     const int64_t values[] = {counter->current, counter->peak, counter->allocated,
                               counter->base + counter->allocated - counter->current};
     for (unsigned i = 0; i < 4; i++) {
-        char name[64];
+        char name[80];
         snprintf(name, sizeof name, "%s%s.%s", stat, part, fields[i]);
         to->emit(to->ctx, name, values[i]);
     }
@@ -139,6 +148,12 @@ static void report_pair(const reporter *to, const char *stat, const asim_tc_pair
     report_counter(to, stat, ".all", &all);
     report_counter(to, stat, ".small_pool", small);
     report_counter(to, stat, ".large_pool", large);
+}
+
+void asim_tc_pair_report(const asim_tc_pair *pair, const char *name,
+                         void (*emit)(void *ctx, const char *name, int64_t value), void *ctx)
+{
+    report_pair(&(reporter){emit, ctx}, name, pair);
 }
 
 typedef struct derived { /* the five statistics that requests move, as counters */
@@ -201,5 +216,7 @@ void asim_tc_stats_report(const asim_tc_stats *stats, const asim_tc_release *rel
         emit(ctx, "num_device_alloc", now.num_device_alloc);
         emit(ctx, "num_device_free", now.num_device_free);
     }
+    if (release->counts_rejections)
+        emit(ctx, "num_oom_rejections", now.num_oom_rejections);
     emit(ctx, "max_split_size", now.max_split_size);
 }

@@ -50,6 +50,7 @@ typedef struct asim_tc_stats {
     asim_tc_pair segment, reserved_bytes;
     asim_tc_counter oversize_allocations, oversize_segments;
     int64_t num_alloc_retries, num_ooms, num_sync_all_streams, num_device_alloc, num_device_free;
+    int64_t num_oom_rejections;
     int64_t max_split_size; /* R122 */
 } asim_tc_stats;
 
@@ -139,6 +140,13 @@ void asim_tc_count_adopted_pending(asim_tc_stats *stats, asim_tc_requests *reque
 /* R125. */
 void asim_tc_stats_reset_peaks(asim_tc_stats *stats);
 void asim_tc_stats_reset_totals(asim_tc_stats *stats);
+
+/* The same for a statistic kept apart: its peaks, or its totals. */
+void asim_tc_pair_reset(asim_tc_pair *pair, bool peaks);
+
+/* One array statistic, as below: "NAME.all.current" and so on. */
+void asim_tc_pair_report(const asim_tc_pair *pair, const char *name,
+                         void (*emit)(void *ctx, const char *name, int64_t value), void *ctx);
 
 /* The flattened names and values of memory_stats(), "allocation.all.current" first (R126). */
 void asim_tc_stats_report(const asim_tc_stats *stats, const asim_tc_release *release,

@@ -426,8 +426,36 @@ static int64_t expected(const model_device *device, const model *m, const char *
     return 0;
 }
 
+/* R123: what a private pool holds now. A region that comes and goes within one operation is never seen in its
+ * pool, so peaks and totals aren't compared. */
+static void compare_pool(model *m, unsigned device, const char *name, int64_t value)
+{
+    unsigned pool = 0;
+    int read = 0;
+    int64_t held = 0;
+    if (sscanf(name, "reserved_bytes_by_private_pools.0_%u.%n", &pool, &read) != 1 || read == 0)
+        model_fail(m, "the statistic %s names no pool", name);
+    const char *kind = name + read;
+    if (!strstr(kind, ".current"))
+        return;
+    for (size_t i = 0; i < m->region_count; i++) {
+        const model_region *region = &m->regions[i];
+        if (region->device != device || region->pool != pool || (kind[0] == 's' && region->large) ||
+            (kind[0] == 'l' && !region->large))
+            continue;
+        for (size_t k = 0; k < region->count; k++)
+            held += (int64_t)region->blocks[k].size;
+    }
+    if (held != value)
+        model_fail(m, "device %u: %s is %" PRId64 ", the blocks say %" PRId64, device, name, value, held);
+}
+
 void model_compare(model *m, unsigned device, const char *name, int64_t value)
 {
+    if (!strncmp(name, "reserved_bytes_by_private_pools.", 32)) {
+        compare_pool(m, device, name, value);
+        return;
+    }
     bool known;
     int64_t want = expected(&m->devices[device], m, name, &known);
     if (!known)

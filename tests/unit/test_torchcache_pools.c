@@ -90,6 +90,28 @@ Test(torchcache_pools, lanes_that_name_a_pool)
     tc_end(&run);
 }
 
+/* R123, R125: what each private pool holds, from 2.13 on; the entry survives the pool's memory. */
+Test(torchcache_pools, reserved_by_private_pools)
+{
+    tc_run run = tc_start("torch=2.13", GIB);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_alloc(&run, 0, 4 * MIB, 0);
+    tc_alloc(&run, 1, 1000, 0);
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_alloc(&run, 2, 30 * MIB, 0);
+    cr_expect_str_eq(tc_stat(&run, "reserved_bytes_by_private_pools.0_1.all"),
+                     "23068672/23068672/23068672/0");
+    cr_expect_str_eq(tc_stat(&run, "reserved_bytes_by_private_pools.0_1.small_pool"),
+                     "2097152/2097152/2097152/0");
+    tc_free(&run, 0);
+    tc_free(&run, 1);
+    tc_pool(&run, ASIM_EV_POOL_RELEASE, 1, 0, 0);
+    tc_empty_cache(&run);
+    cr_expect_str_eq(tc_stat(&run, "reserved_bytes_by_private_pools.0_1.all"),
+                     "0/23068672/23068672/23068672");
+    tc_end(&run);
+}
+
 /* R8: devices share nothing; an event completes on the device of its stream (R76). */
 Test(torchcache_pools, devices)
 {
