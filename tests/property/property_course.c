@@ -66,6 +66,20 @@ bool model_allows(const model *m, const asim_event *event)
     }
 }
 
+uint16_t model_route(const model *m, const asim_lane *lane)
+{
+    const model_device *device = &m->devices[lane->device];
+    for (unsigned i = 0; i < device->scope_count && !lane->pool; i++) {
+        const model_scope *scope = &device->scopes[m->version >= 210 ? device->scope_count - 1 - i : i];
+        bool accepts = scope->all;
+        for (unsigned k = 0; k < scope->stream_count; k++)
+            accepts |= scope->streams[k] == lane->stream;
+        if (accepts)
+            return scope->pool;
+    }
+    return lane->pool;
+}
+
 void model_begin(model *m, const asim_event *event)
 {
     m->event = *event;
@@ -113,7 +127,8 @@ static void settle_trim(model *m)
         const model_pool *pool = &device->pools[active];
         /* Where releases differ, or the pool may be gone, the reported number decides between none and one.
          */
-        const bool sure = !active || (m->version == 206 && (pool->uses > 0 || !pool->exists));
+        const bool sure =
+            !active || ((m->version == 206 || m->version == 207) && (pool->uses > 0 || !pool->exists));
         device->syncs_least += sure && !active;
         device->syncs_most += !sure || !active;
         m->doubts += !sure;
@@ -141,6 +156,9 @@ static void settle_reset(model_device *device, bool totals)
     for (unsigned s = 0; s < MODEL_STATS; s++)
         for (unsigned kind = 0; kind < 3; kind++)
             reset(&device->stats[s][kind], totals);
+    for (unsigned pool = 1; pool < MODEL_POOLS; pool++)
+        for (unsigned kind = 0; kind < 3; kind++)
+            reset(&device->pool_reserved[pool][kind], totals);
     reset(&device->oversize_allocations, totals);
     reset(&device->oversize_segments, totals);
     if (totals) {
@@ -149,14 +167,35 @@ static void settle_reset(model_device *device, bool totals)
     }
 }
 
-static void settle_pool(model_device *device, const asim_event *event, uint16_t index)
+static void settle_scopes(model_device *device, const asim_event *event, const asim_lane *lane)
 {
+    unsigned place = 0;
+    while (place < device->scope_count && device->scopes[place].pool != lane->pool)
+        place++;
+    model_scope *scope = &device->scopes[place];
+    if (event->kind == ASIM_EV_POOL_BEGIN) {
+        *scope = (model_scope){.pool = lane->pool, .all = event->flags & ASIM_POOL_ALL};
+        device->scope_count++;
+    } else if (event->kind == ASIM_EV_POOL_JOIN) {
+        for (unsigned k = 0; k < scope->stream_count; k++)
+            if (scope->streams[k] == lane->stream)
+                return;
+        scope->streams[scope->stream_count++] = lane->stream;
+    } else if (event->kind == ASIM_EV_POOL_END) {
+        device->scope_count--;
+        memmove(scope, scope + 1, (device->scope_count - place) * sizeof *scope);
+    }
+}
+
+static void settle_pool(model_device *device, const asim_event *event, const asim_lane *lane)
+{
+    const uint16_t index = lane->pool;
+    settle_scopes(device, event, lane);
     model_pool *pool = &device->pools[index];
     switch (event->kind) {
     case ASIM_EV_POOL_BEGIN:
-        pool->open = true; /* and: */
-        /* fall through */
     case ASIM_EV_POOL_RETAIN:
+        pool->open |= event->kind == ASIM_EV_POOL_BEGIN;
         pool->uses = pool->exists ? pool->uses + 1 : 1;
         pool->exists = true;
         break;
@@ -206,6 +245,6 @@ void model_end(model *m, asim_alloc_result result)
         break;
     default:
         if (lane)
-            settle_pool(device, event, lane->pool);
+            settle_pool(device, event, lane);
     }
 }

@@ -148,6 +148,13 @@ static void add(model_stat *stat, int64_t change)
         stat->peak = stat->current;
 }
 
+static void change(model_stat stats[3], unsigned large, int64_t now)
+{
+    const int64_t by = now - stats[1 + large].current;
+    add(&stats[0], by); /* R65 */
+    add(&stats[1 + large], by);
+}
+
 static void count_region(const model_region *region, int64_t counts[MODEL_STATS])
 {
     counts[SEGMENT] += !region->expandable;
@@ -173,18 +180,21 @@ static void count_region(const model_region *region, int64_t counts[MODEL_STATS]
 /* After each single thing that happened. */
 static void count_again(model *m, unsigned device)
 {
-    int64_t now[2][MODEL_STATS] = {{0}};
+    int64_t now[2][MODEL_STATS] = {{0}}, pools[MODEL_POOLS][2][MODEL_STATS] = {{{0}}};
     for (size_t i = 0; i < m->region_count; i++)
-        if (m->regions[i].device == device)
-            count_region(&m->regions[i], now[m->regions[i].large]);
+        if (m->regions[i].device == device) {
+            const model_region *region = &m->regions[i];
+            count_region(region, now[region->large]);
+            count_region(region, pools[region->pool][region->large]);
+        }
     for (unsigned s = 0; s < MODEL_STATS; s++) {
         model_stat *stat = m->devices[device].stats[s];
-        for (unsigned kind = 0; kind < 2; kind++) {
-            int64_t change = now[kind][s] - stat[1 + kind].current;
-            add(&stat[0], change);
-            add(&stat[1 + kind], change);
-        }
+        for (unsigned kind = 0; kind < 2; kind++)
+            change(stat, kind, now[kind][s]);
     }
+    for (unsigned pool = 1; pool < MODEL_POOLS; pool++) /* R123 */
+        for (unsigned kind = 0; kind < 2; kind++)
+            change(m->devices[device].pool_reserved[pool], kind, pools[pool][kind][RESERVED_BYTES]);
 }
 
 /* --- what happens */
@@ -195,6 +205,7 @@ static model_region *new_region(model *m, const asim_driver_call *call, bool exp
     model_region *region = &m->regions[m->region_count++];
     *region = (model_region){.index = call->region,
                              .device = call->device,
+                             .pool = model_route(m, &m->lanes[m->event.lane]),
                              .large = m->event.size > MIB, /* R30 */
                              .expandable = expandable,
                              .base = call->address - (expandable ? call->offset : 0)};
@@ -412,6 +423,14 @@ static int64_t expected(const model_device *device, const model *m, const char *
             *ret_known = true;
             return singles[i].value;
         }
+    static const char by_pool[] = "reserved_bytes_by_private_pools.0_";
+    if (!strncmp(name, by_pool, sizeof by_pool - 1)) {
+        char *rest;
+        unsigned long pool = strtoul(name + sizeof by_pool - 1, &rest, 10);
+        for (unsigned kind = 0; kind < 3 && pool > 0 && pool < MODEL_POOLS; kind++)
+            if (!strncmp(rest, kinds[kind], strlen(kinds[kind])))
+                return field_of(&device->pool_reserved[pool][kind], rest + strlen(kinds[kind]), ret_known);
+    }
     if (!strncmp(name, "oversize_allocations.", 21))
         return field_of(&device->oversize_allocations, name + 21, ret_known);
     if (!strncmp(name, "oversize_segments.", 18))

@@ -57,6 +57,13 @@ typedef struct model_pool {
     int64_t uses;
 } model_pool;
 
+typedef struct model_scope { /* an open one (R103) */
+    uint16_t pool;
+    bool all;
+    uint64_t streams[8];
+    unsigned stream_count;
+} model_scope;
+
 typedef struct model_device {
     model_stat stats[MODEL_STATS][3]; /* all, small, large */
     model_stat oversize_allocations, oversize_segments;
@@ -64,6 +71,9 @@ typedef struct model_device {
     int64_t retries_least, retries_most, syncs_least, syncs_most;
     bool retry_syncs; /* the operation's retries and synchronisations come together */
     model_pool pools[MODEL_POOLS];
+    model_stat pool_reserved[MODEL_POOLS][3];
+    model_scope scopes[MODEL_POOLS]; /* oldest first */
+    unsigned scope_count;
     uint16_t active[MODEL_NESTED];
     unsigned active_count;
     bool limited; /* a memory fraction was set */
@@ -115,6 +125,9 @@ void model_completed(model *m, uint64_t address, uint64_t size);
 
 /* Whether an operation means something now and is well defined in PyTorch; others are left out. */
 bool model_allows(const model *m, const asim_event *event);
+
+/* R106: the pool that a request on the lane goes to. */
+uint16_t model_route(const model *m, const asim_lane *lane);
 
 /* The regions by device and address, each with its blocks: for the comparison with a walk. */
 void model_sort(model *m);

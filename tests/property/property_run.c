@@ -188,14 +188,13 @@ static void walked_segment(void *ctx, const asim_walk_segment *segment)
 {
     running *r = ctx;
     model_region *region = model_region_of(&r->model, segment->address);
-    if (!region || region->device != segment->device || region->expandable != segment->expandable ||
-        region->large == segment->small) {
+    if (!region || region->device != segment->device || region->pool != segment->pool ||
+        region->expandable != segment->expandable || region->large == segment->small) {
         model_fail(&r->model, "the walk shows a segment at %#" PRIx64 " that was never obtained like that",
                    segment->address);
         return;
     }
     region->stream = segment->stream;
-    region->pool = segment->pool < MODEL_POOLS ? segment->pool : 0;
 }
 
 static void walked_block(void *ctx, const asim_walk_block *block)

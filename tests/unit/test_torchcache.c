@@ -377,3 +377,24 @@ Test(torchcache, rejection)
     cr_expect_eq(tc_number(&run, "reserved_bytes.all.current"), 40 * MIB);
     tc_end(&run);
 }
+
+/* R114: 0.31249999404 of 64 MiB are 20971519.6 bytes: cut off, they are less than a segment of 20 MiB;
+ * rounded to the nearest byte, as from 2.13 on, they are one. */
+Test(torchcache, the_limit_in_whole_bytes)
+{
+    tc_run old = tc_start("torch=2.10,fraction=0.31249999404", 64 * MIB);
+    tc_expect(tc_alloc(&old, 0, 4 * MIB, 0), "O oom:67108864:4194304");
+    tc_end(&old);
+    tc_run now = tc_start("torch=2.13,fraction=0.31249999404", 64 * MIB);
+    tc_expect(tc_alloc(&now, 0, 4 * MIB, 0), "A 0 0 4194304 sa:0:20971520:0");
+    tc_end(&now);
+}
+
+/* R116: 0.3125 of 64 MiB are 20 MiB, and a request that just fills them is not rejected. */
+Test(torchcache, rejection_begins_above_the_share)
+{
+    tc_run run = tc_start("torch=2.13,conf=[throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.3125]",
+                          64 * MIB);
+    tc_expect(tc_alloc(&run, 0, 4 * MIB, 0), "A 0 0 4194304 sa:0:20971520:0");
+    tc_end(&run);
+}

@@ -112,3 +112,34 @@ Test(torchcache_expandable, a_reserve)
     tc_expect(tc_alloc(&run, 2, 220 * MIB, 0), "A 0 314572800 230686720 sm:0:314572800:230686720");
     tc_end(&run);
 }
+
+/* R54: what is looked for is the larger of request and limit, so that the free expandable block in between,
+ * which is passed over, does not end the search for an oversize one; no last attempt is needed. */
+Test(torchcache_expandable, an_oversize_block_goes_although_a_free_page_fits)
+{
+    tc_run run = tc_start(ON ",torch=2.6,max_split_size_mb=100", 200 * MIB);
+    tc_expect(tc_alloc(&run, 0, 40 * MIB, 0), "A 0 0 41943040 sm:0:0:41943040");
+    tc_free(&run, 0);
+    tc_settings(&run, "max_split_size_mb:100,expandable_segments:False");
+    tc_expect(tc_alloc(&run, 1, 150 * MIB, 0), "A 1 0 157286400 sa:1:157286400:0");
+    tc_free(&run, 1);
+    tc_expect(tc_alloc(&run, 2, 30 * MIB, 0), "A 2 0 31457280 sf:1:157286400 sa:2:31457280:0");
+    cr_expect_eq(tc_number(&run, "num_alloc_retries"), 0);
+    tc_end(&run);
+}
+
+/* R91, R95, R57: as many unmappings as obtains, and a pool without a use is gone; its id is free again
+ * (R102). */
+Test(torchcache_expandable, a_pool_ends_with_its_last_unmapping)
+{
+    tc_run run = tc_start(ON ",torch=2.6", GIB);
+    tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL);
+    tc_expect(tc_alloc(&run, 0, 4 * MIB, 0), "A 0 0 4194304 sm:0:0:20971520");
+    tc_free(&run, 0);
+    tc_pool(&run, ASIM_EV_POOL_END, 1, 0, 0);
+    tc_pool(&run, ASIM_EV_POOL_RELEASE, 1, 0, 0);
+    tc_expect(tc_empty_cache(&run), ". su:0:0:20971520");
+    tc_expect(tc_pool(&run, ASIM_EV_POOL_BEGIN, 1, 0, ASIM_POOL_ALL), ".");
+    tc_expect(tc_alloc(&run, 1, 4 * MIB, 0), "A 1 0 4194304 sm:1:0:20971520");
+    tc_end(&run);
+}

@@ -192,3 +192,26 @@ Test(torchcache_pools, the_last_try_follows_the_active_pool)
         tc_end(&run);
     }
 }
+
+/* R61: with an active pool, the last attempt of 2.6 and 2.7 concerns that pool alone, which is in use here;
+ * later ones release the cache. */
+Test(torchcache_pools, the_last_attempt_with_an_active_pool)
+{
+    static const struct {
+        const char *params, *expected;
+    } cases[] = {
+        {"torch=2.6", "O oom:25165824:52428800"},
+        {"torch=2.7", "O oom:25165824:52428800"},
+        {"torch=2.8", "A 1 0 52428800 sf:0:41943040 sa:1:52428800:0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tc_run run = tc_start(cases[i].params, 64 * MIB);
+        tc_alloc(&run, 0, 40 * MIB, 0);
+        tc_free(&run, 0);
+        tc_pool(&run, ASIM_EV_POOL_RETAIN, 1, 0, 0);
+        tc_pool(&run, ASIM_EV_POOL_ENTER, 1, 0, 0);
+        tc_expect(tc_alloc(&run, 1, 50 * MIB, 0), cases[i].expected);
+        cr_expect_eq(tc_number(&run, "num_alloc_retries"), 1);
+        tc_end(&run);
+    }
+}
