@@ -462,6 +462,21 @@ static asim_code policy_event(asim_engine *engine, const asim_event *event, asim
     }
 }
 
+/* Options and pools that the policy refuses stand in the trace: it is at fault, not the command line. */
+static asim_code refuse_event(const asim_engine *engine, const asim_event *event, asim_code code,
+                              asim_err *err)
+{
+    const char *kind = asim_event_kind_name(event->kind);
+    if (code == ASIM_E_USAGE)
+        code = ASIM_E_INPUT;
+    if (err) {
+        err->code = code;
+        if (strncmp(err->message, "event ", strlen("event ")) != 0)
+            asim_err_context(err, "event %" PRIu64 " (%s)", engine->books.event, kind ? kind : "unknown");
+    }
+    return code;
+}
+
 static inline asim_code dispatch(asim_engine *engine, const asim_event *event, uint64_t recorded,
                                  asim_alloc_result *ret_result, asim_placement *ret_placement, asim_err *err)
 {
@@ -476,7 +491,9 @@ static inline asim_code dispatch(asim_engine *engine, const asim_event *event, u
         return do_resize(engine, event, ret_result, ret_placement, err);
     default: {
         asim_code code = policy_event(engine, event, err);
-        return code ? code : has_fault(engine) ? fail_fault(engine, err) : ASIM_OK;
+        return code                ? refuse_event(engine, event, code, err)
+               : has_fault(engine) ? fail_fault(engine, err)
+                                   : ASIM_OK;
     }
     }
 }

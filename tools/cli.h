@@ -80,6 +80,8 @@ const asim_verb *asim_verb_find(char **words, size_t count, size_t *ret_words);
 int asim_verb_unknown(char **words, size_t count);
 
 void asim_help_program(FILE *out);
+/* The verbs of a group such as "trace"; false, and nothing printed, when there is no such group. */
+bool asim_help_group(const char *group, FILE *out);
 void asim_help_verb(const asim_verb *verb, FILE *out);
 
 /* Reads options and operands (argv[0] is skipped) into values, which the caller zeroed or defaulted.

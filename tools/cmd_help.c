@@ -10,6 +10,8 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
     }
     size_t words;
     const asim_verb *verb = asim_verb_find(operands, count, &words);
+    if (!verb && count == 1 && asim_help_group(operands[0], stdout))
+        return 0;
     if (!verb)
         return asim_verb_unknown(operands, count);
     asim_help_verb(verb, stdout);

@@ -100,7 +100,11 @@ static void describe(const asim_cli *cli, const options *o, const char *path, co
               trace->device_count == 1 ? "" : "s", trace->opening_segment_count);
     for (uint32_t i = 0; i < trace->note_count; i++)
         asim_note(cli, "%s: %s", path, trace->strings[trace->notes[i]].text);
-    if (stat(path, &in) == 0 && stat(o->output, &out) == 0)
+    if (stat(o->output, &out) != 0)
+        return;
+    if (stat(path, &in) != 0 || !S_ISREG(in.st_mode)) /* a pipe has no size */
+        asim_note(cli, "wrote %s: %s", o->output, asim_human_bytes((uint64_t)out.st_size, b));
+    else
         asim_note(cli, "wrote %s: %s, from %s", o->output, asim_human_bytes((uint64_t)out.st_size, b),
                   asim_human_bytes((uint64_t)in.st_size, c));
 }

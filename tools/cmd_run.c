@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern const asim_verb asim_verb_run;
@@ -326,9 +327,31 @@ static asim_code check_conf(const options *o, const asim_setup *setup, asim_err 
     return ASIM_OK;
 }
 
+/* A slip of the keyboard may not cost a file: only a pickle is replaced, and never the one that is replayed.
+ */
+static asim_code check_snapshot(const char *path, const char *trace, asim_err *err)
+{
+    enum {
+        PICKLE = 0x80
+    };
+    struct stat in, out;
+    if (stat(path, &out) != 0 || !S_ISREG(out.st_mode))
+        return ASIM_OK;
+    if (stat(trace, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+        return asim_fail(err, ASIM_E_USAGE, "%s is both the trace and the snapshot; name another file", path);
+    FILE *file = fopen(path, "rb");
+    int first = file ? getc(file) : EOF;
+    if (file)
+        fclose(file);
+    if (first != EOF && first != PICKLE)
+        return asim_fail(err, ASIM_E_USAGE, "%s exists and is no pickle; name another file, or remove it",
+                         path);
+    return ASIM_OK;
+}
+
 /* Everything that can be wrong with the options is found before the first trace is read. */
 static asim_code check_setup(const asim_cli *cli, const options *o, const asim_setup_request *request,
-                             size_t count, asim_err *err)
+                             char **operands, size_t count, asim_err *err)
 {
     if (o->snapshot && count > 1)
         return asim_fail(err, ASIM_E_USAGE, "--snapshot: one file holds one run; give one trace");
@@ -345,7 +368,9 @@ static asim_code check_setup(const asim_cli *cli, const options *o, const asim_s
     if (!code)
         code = check_conf(o, &trial, err);
     asim_setup_fini(&trial, cli->mem);
-    if (!code && o->snapshot && (code = asim_out_file_try(o->snapshot, cli->mem, err)))
+    if (!code && o->snapshot &&
+        ((code = check_snapshot(o->snapshot, operands[0], err)) ||
+         (code = asim_out_file_try(o->snapshot, cli->mem, err))))
         asim_err_context(err, "--snapshot");
     return code;
 }
@@ -356,7 +381,8 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
     asim_err err = ASIM_ERR_INIT;
     asim_setup_request setup = {o->policy, o->max_split, o->conf, o->torch, o->device};
     asim_profile profile;
-    if (check_setup(cli, o, &setup, count, &err) || asim_setup_profile(cli, o->device, &profile, &err))
+    if (check_setup(cli, o, &setup, operands, count, &err) ||
+        asim_setup_profile(cli, o->device, &profile, &err))
         return asim_say_error(&err);
     asim_expectation *expectations = asim_mem_new(cli->mem, o->expect.count + 1, sizeof *expectations);
     if (!expectations) {

@@ -72,6 +72,7 @@ static int check(asim_cli *cli, const void *values, char **operands, size_t coun
 
 typedef struct head_options {
     uint64_t count, from;
+    bool all;
 } head_options;
 
 static const head_options head_defaults = {.count = 20};
@@ -90,6 +91,11 @@ static const asim_option head_table[] = {
      .argument = "EVENT",
      .help = "the first of them, counted from 0 [0]",
      .max = INT64_MAX},
+    {.name = "all",
+     .letter = 'a',
+     .type = ASIM_OPTION_FLAG,
+     .offset = offsetof(head_options, all),
+     .help = "the whole trace with its tables, as 'import' reads it"},
 };
 
 static asim_code write_text(void *ctx, const char *text, size_t length, asim_err *err)
@@ -107,7 +113,7 @@ static int head(asim_cli *cli, const void *values, char **operands, size_t count
     const char *path = operands[0];
     asim_err err = ASIM_ERR_INIT;
     asim_trace *trace;
-    bool native = asim_is_native(path);
+    bool native = asim_is_native(path) && !o->all;
     asim_code code = native ? asim_trace_load_window(path, o->from, o->count, cli->mem, &trace, &err)
                             : asim_load_trace(cli, path, &trace, NULL, &err);
     if (code) {
@@ -117,7 +123,9 @@ static int head(asim_cli *cli, const void *values, char **operands, size_t count
     }
     asim_text_out out = {write_text, stdout};
     uint64_t first = native ? 0 : o->from;
-    if (first > trace->event_count)
+    if (o->all)
+        code = asim_text_write(trace, cli->mem, &out, &err);
+    else if (first > trace->event_count)
         code = asim_fail(&err, ASIM_E_INPUT, "%s: there is no event %" PRIu64 "; it has %" PRIu64, path,
                          o->from, trace->event_count);
     else

@@ -15,6 +15,19 @@ static void warn(void *ctx, const char *text)
     asim_say("%s: warning: %s", *(const char **)ctx, text);
 }
 
+enum {
+    MAGIC_TEXT = 8, /* where the name stands: after the zstd magic and a length, the reader's business */
+    MAGIC_END = MAGIC_TEXT + sizeof ASIM_FORMAT_MAGIC - 1
+};
+
+/* A trace that is cut off within the name is still known. */
+static bool head_is_native(const uint8_t *head, size_t length)
+{
+    length = length < MAGIC_END ? length : MAGIC_END;
+    return length > MAGIC_TEXT && memcmp(head, "\x5A\x2A\x4D\x18", 4) == 0 &&
+           memcmp(head + MAGIC_TEXT, ASIM_FORMAT_MAGIC, length - MAGIC_TEXT) == 0;
+}
+
 asim_code asim_recording_open(const asim_cli *cli, const char *path, const char *format,
                               asim_file_input **ret_file, const asim_importer **ret_importer, asim_err *err)
 {
@@ -28,7 +41,10 @@ asim_code asim_recording_open(const asim_cli *cli, const char *path, const char 
     const asim_importer *importer = NULL;
     if (!code)
         importer = format ? asim_importer_named(format) : asim_importer_for(head, length);
-    if (!code && !importer)
+    if (!code && !importer && head_is_native(head, length))
+        code = asim_fail(err, ASIM_E_INPUT,
+                         "a trace of allocsim can't be read from a pipe: save it in a file, and name that");
+    else if (!code && !importer)
         code = asim_fail(err, ASIM_E_INPUT,
                          "neither a trace of allocsim nor a recording that it can import; "
                          "'allocsim import --help' lists the formats");
@@ -71,20 +87,14 @@ static asim_code import_in_memory(const asim_cli *cli, const char *path, asim_tr
 
 bool asim_is_native(const char *path)
 {
-    static const char magic[] =
-        "\x5A\x2A\x4D\x18????" ASIM_FORMAT_MAGIC; /* the length is the reader's business */
-    enum {
-        FIXED = 8
-    };
-    char head[sizeof magic - 1] = {0};
+    uint8_t head[MAGIC_END];
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is no trace, and is not waited for */
     struct stat status;
     if (fd < 0)
         return false;
     ssize_t length = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) ? read(fd, head, sizeof head) : 0;
     close(fd);
-    return length > FIXED && memcmp(head, magic, 4) == 0 &&
-           memcmp(head + FIXED, magic + FIXED, (size_t)length - FIXED) == 0;
+    return length > 0 && head_is_native(head, (size_t)length);
 }
 
 asim_code asim_load_trace(const asim_cli *cli, const char *path, asim_trace **ret_trace,

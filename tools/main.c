@@ -59,6 +59,9 @@ int main(int argc, char **argv)
     }
     size_t words;
     const asim_verb *verb = asim_verb_find(argv + 1, (size_t)(argc - 1), &words);
+    bool help = argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0);
+    if (!verb && help && asim_help_group(first, stdout))
+        return asim_finish_output(0);
     if (!verb)
         return asim_verb_unknown(argv + 1, (size_t)(argc - 1));
     /* getopt takes its argv[0] for the program's name. */

@@ -49,7 +49,9 @@ static asim_code set_value(const asim_option *option, const char *text, void *va
         uint64_t size;
         code = asim_parse_size(text, &size, err);
         if (!code && (size < option->min || size > option->max))
-            code = asim_fail(err, ASIM_E_USAGE, "%.64s is out of range", text);
+            code = asim_fail(err, ASIM_E_USAGE,
+                             "%.64s is out of range; allowed: %" PRIu64 " to %" PRIu64 " bytes", text,
+                             option->min, option->max);
         if (!code)
             *(uint64_t *)value = size;
         break;

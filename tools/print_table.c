@@ -118,17 +118,25 @@ static void print_failures(const table *t)
     const asim_run_record *record = &t->outcome->run.record;
     char a[ASIM_UNITS_MAX], b[ASIM_UNITS_MAX];
     heading(t, "Failures");
+    if (record->status == ASIM_RUN_ERROR)
+        fprintf(t->out, "  %sthe run ended early%s, at event %" PRIu64 ": this is what held then\n",
+                t->colour ? RED : "", t->colour ? PLAIN : "", t->metrics[ASIM_METRIC_events]);
     if (!record->has_oom) {
-        fprintf(t->out, "  none: every request was served\n");
+        fprintf(t->out, "  none: every request%s was served\n",
+                record->status == ASIM_RUN_ERROR ? " before that" : "");
         return;
     }
     const asim_oom *oom = &record->oom;
-    fprintf(t->out, "  %s%" PRIu64 " requests ran out of memory%s; the first:\n", t->colour ? RED : "",
-            t->metrics[ASIM_METRIC_ooms], t->colour ? PLAIN : "");
+    uint64_t ooms = t->metrics[ASIM_METRIC_ooms];
+    fprintf(t->out, "  %s%" PRIu64 " request%s ran out of memory%s; the first:\n", t->colour ? RED : "", ooms,
+            ooms == 1 ? "" : "s", t->colour ? PLAIN : "");
     fprintf(t->out, "  event %" PRIu64 " on device %" PRIu32 " asked for %s (%" PRIu64 ")\n", oom->event,
             oom->device, asim_human_bytes(oom->requested_bytes, a), oom->requested_bytes);
-    fprintf(t->out, "  a segment of %s was needed; the device had %s free\n",
-            asim_human_bytes(oom->segment_bytes, a), asim_human_bytes(oom->device_free_bytes, b));
+    if (oom->segment_bytes)
+        fprintf(t->out, "  a segment of %s was needed; the device had %s free\n",
+                asim_human_bytes(oom->segment_bytes, a), asim_human_bytes(oom->device_free_bytes, b));
+    else
+        fprintf(t->out, "  the policy refused it without asking the device\n");
     fprintf(t->out, "  reserved %s", asim_human_bytes(oom->reserved_bytes, a));
     fprintf(t->out, ", of which allocated %s; largest free block %s\n",
             asim_human_bytes(oom->allocated_bytes, a), asim_human_bytes(oom->largest_free_bytes, b));

@@ -83,6 +83,24 @@ int asim_verb_unknown(char **words, size_t count)
     return ASIM_E_USAGE;
 }
 
+bool asim_help_group(const char *group, FILE *out)
+{
+    size_t length = strlen(group);
+    bool found = false;
+    for (size_t i = 0; asim_verbs[i]; i++) {
+        const asim_verb *verb = asim_verbs[i];
+        if (strncmp(verb->name, group, length) != 0 || verb->name[length] != ' ')
+            continue;
+        if (!found)
+            fprintf(out, "Usage: allocsim %s VERB [options] ...\n\n", group);
+        found = true;
+        fprintf(out, "  %-12s  %s\n", verb->name, verb->summary);
+    }
+    if (found)
+        fprintf(out, "\n'allocsim %s VERB --help' shows a verb's options.\n", group);
+    return found;
+}
+
 void asim_help_program(FILE *out)
 {
     fputs("Usage: allocsim VERB [options] ...\n"

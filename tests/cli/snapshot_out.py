@@ -194,8 +194,8 @@ def check_refusals(allocsim, shim, folder):
     target = os.path.join(place, 'out')
     done_at = None
     for at in range(1, 40):
-        with open(target, 'w', encoding='utf-8') as file:
-            file.write('old')
+        with open(target, 'wb') as file:
+            file.write(b'\x80old')
         done = subprocess.run([allocsim, 'run', '--no-db', '-q', '--snapshot', target, small], capture_output=True,
                               text=True, timeout=60, check=False,
                               env=dict(os.environ, LD_PRELOAD=shim, FAULT_AT=str(at), FAULT_MODE='enospc',
@@ -208,8 +208,8 @@ def check_refusals(allocsim, shim, folder):
             done_at = at
             break
         assert done.returncode == 5 and 'No space left on device' in done.stderr and target in done.stderr, done
-        with open(target, encoding='utf-8') as file:
-            assert file.read() == 'old'
+        with open(target, 'rb') as file:
+            assert file.read() == b'\x80old'
     assert done_at and done_at > 1, 'the disk was never full, or always'
 
 

@@ -1,0 +1,3 @@
+allocsim trace --help
+allocsim help db
+allocsim nosuch --help
