@@ -202,12 +202,13 @@ static void begin_run(asim_engine *engine)
     ledger->allocs = ledger->frees = ledger->maps = ledger->unmaps = 0;
     asim_device_model_reset_counts(engine->model);
     engine->clocks.host_ns = engine->clocks.stall_ns = 0;
+    engine->moved_bytes = engine->compactions = engine->pause_ns = engine->max_pause_ns = 0;
     engine->peak_requested = books->requested;
     engine->peak_allocated = books->allocated;
     engine->peak_active = books->active;
     engine->peak_reserved = books->reserved;
     engine->peak_rounded = engine->rounded;
-    engine->peak_internal = books->allocated - books->requested;
+    engine->peak_internal = asim_books_internal(books);
     engine->peak_pinned = ledger->pinned;
     engine->frag_free = asim_books_free(books);
     engine->frag_largest = engine->counters.largest_free_bytes;
@@ -271,17 +272,26 @@ static asim_code start(asim_engine *engine, asim_err *err)
         return asim_fail_memory(err, trace->slot_count * sizeof(asim_slot));
 
     engine->rng.state = config->seed;
-    engine->listener = (asim_listener){asim_engine_free_done, asim_engine_refusal, engine_warn, engine};
-    engine->env = (asim_policy_env){.device = asim_ledger_table(&engine->ledger),
-                                    .memory = engine->mem,
-                                    .rng = &engine->rng,
-                                    .listener = &engine->listener,
-                                    .counters = &engine->counters,
-                                    .lanes = trace->lanes,
-                                    .lane_count = trace->lane_count,
-                                    .capacities = engine->capacities,
-                                    .device_count = trace->device_count,
-                                    .max_live = trace->slot_count};
+    engine->moves = policy->flags & ASIM_POLICY_MOVES;
+    engine->listener = (asim_listener){.free_done = asim_engine_free_done,
+                                       .refusal = asim_engine_refusal,
+                                       .moved = asim_engine_moved,
+                                       .pause = asim_engine_pause,
+                                       .piece = asim_engine_piece,
+                                       .warn = engine_warn,
+                                       .ctx = engine};
+    engine->env =
+        (asim_policy_env){.device = asim_ledger_table(&engine->ledger),
+                          .memory = engine->mem,
+                          .rng = &engine->rng,
+                          .listener = &engine->listener,
+                          .counters = &engine->counters,
+                          .lanes = trace->lanes,
+                          .lane_count = trace->lane_count,
+                          .capacities = engine->capacities,
+                          .device_count = trace->device_count,
+                          .max_live = trace->slot_count,
+                          .future = policy->flags & ASIM_POLICY_CLAIRVOYANT && trace->events ? trace : NULL};
     if (!(engine->state = asim_mem_new(engine->mem, 1, policy->state_size)))
         return asim_fail_memory(err, policy->state_size);
     if ((code = policy->init(engine->state, &engine->env, config->params, err)))
@@ -336,10 +346,18 @@ void asim_engine_free(asim_engine *engine)
     }
     asim_mem_free(mem, engine->observers, allotted, sizeof(asim_observer_instance));
     asim_mem_free(mem, engine->slots, engine->slot_capacity, sizeof(asim_slot));
+    asim_mem_free(mem, engine->slot_of_word, engine->word_capacity, sizeof(uint32_t));
     asim_referee_fini(&engine->referee);
     asim_ledger_fini(&engine->ledger);
     asim_device_model_free(engine->model);
     asim_mem_free(mem, engine, 1, sizeof *engine);
+}
+
+static void add_own_metric(void *ctx, const char *name, uint64_t value)
+{
+    asim_run_record *record = ctx;
+    if (record->own_count < ASIM_POLICY_METRICS_MAX)
+        record->own[record->own_count++] = (asim_own_metric){name, value};
 }
 
 void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record)
@@ -370,7 +388,7 @@ void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record)
     m[ASIM_METRIC_peak_active_bytes] = engine->peak_active;
     m[ASIM_METRIC_reserved_bytes] = books->reserved;
     m[ASIM_METRIC_peak_reserved_bytes] = engine->peak_reserved;
-    m[ASIM_METRIC_internal_frag_bytes] = books->allocated - books->requested;
+    m[ASIM_METRIC_internal_frag_bytes] = asim_books_internal(books);
     m[ASIM_METRIC_peak_internal_frag_bytes] = engine->peak_internal;
     m[ASIM_METRIC_free_bytes] = asim_books_free(books);
     m[ASIM_METRIC_largest_free_bytes] = counters->largest_free_bytes;
@@ -393,13 +411,17 @@ void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record)
     m[ASIM_METRIC_ooms] = engine->ooms;
     m[ASIM_METRIC_stall_ns] = engine->clocks.stall_ns;
     m[ASIM_METRIC_moved_bytes] = engine->moved_bytes;
-    m[ASIM_METRIC_compactions] = counters->compactions;
+    m[ASIM_METRIC_compactions] = engine->compactions;
+    m[ASIM_METRIC_pause_ns] = engine->pause_ns;
+    m[ASIM_METRIC_max_pause_ns] = engine->max_pause_ns;
     m[ASIM_METRIC_lower_bound_bytes] = engine->peak_rounded;
     m[ASIM_METRIC_recorded_allocs] = engine->recorded_allocs;
     m[ASIM_METRIC_recorded_matches] = engine->recorded_matches;
     m[ASIM_METRIC_recorded_calls] = engine->compare ? engine->trace->call_count : 0;
     m[ASIM_METRIC_recorded_call_matches] = ledger->call_matches;
     m[ASIM_METRIC_search_steps] = counters->search_steps;
+    if (engine->policy->metrics)
+        engine->policy->metrics(engine->state, add_own_metric, ret_record);
 }
 
 void asim_engine_walk(const asim_engine *engine, const asim_walker *walker)

@@ -80,10 +80,17 @@ typedef struct asim_mismatch { /* the first allocation or driver call that left 
     uint32_t recorded_kind, kind;
 } asim_mismatch;
 
+typedef struct asim_own_metric { /* a number that only this policy has */
+    const char *name;
+    uint64_t value;
+} asim_own_metric;
+
 typedef struct asim_run_record {
     asim_run_status status;
     uint64_t placement_digest; /* over every placement, refusal, completed free and driver call, in order */
     uint64_t metrics[ASIM_METRIC_COUNT];
+    asim_own_metric own[ASIM_POLICY_METRICS_MAX];
+    uint32_t own_count;
     bool has_recorded; /* the recorded_... metrics mean something */
     bool has_oom, has_mismatch;
     asim_oom oom;

@@ -4,31 +4,11 @@
  * through the ledger and the listener), books, digest, comparison with the recording, observers, metrics.
  */
 #include "sim/engine_state.h"
-#include "sim/hash.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-/* What the digest holds, each as a tag mixed with the numbers that follow it. */
-enum {
-    DIGEST_PLACED = 1,
-    DIGEST_REFUSED,
-    DIGEST_NOTHING,
-    DIGEST_DONE,
-    DIGEST_CALL
-};
-
-static inline void digest(asim_engine *engine, uint64_t tag, uint64_t a, uint64_t b)
-{
-    engine->digest = asim_hash_u64(asim_hash_u64(engine->digest, a ^ tag << 60), b);
-}
-
-static inline uint64_t max_u64(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 static asim_code fail_fault(asim_engine *engine, asim_err *err)
 {
@@ -63,78 +43,6 @@ static asim_code fail_broken(const asim_engine *engine, const asim_event *event,
     return code;
 }
 
-/* --- what the policy and the device tell while an operation runs --- */
-
-void asim_engine_free_done(void *ctx, uint64_t address, uint64_t size, uint64_t requested)
-{
-    asim_engine *engine = ctx;
-    (void)requested;
-    uint32_t region = asim_ledger_region_at(&engine->ledger, address);
-    if (engine->fault.code)
-        return;
-    if (engine->books.pending_blocks == 0 || size > engine->books.active - engine->books.allocated ||
-        (region != ASIM_NO_INDEX && !asim_ledger_vacate(&engine->ledger, region, address, size))) {
-        asim_fail(&engine->fault, ASIM_E_BUG,
-                  "policy %s completed the free of %" PRIu64 " bytes at 0x%" PRIx64
-                  ", which is not pending there",
-                  engine->policy->name, size, address);
-        return;
-    }
-    engine->books.active -= size;
-    engine->books.pending_blocks--;
-    digest(engine, DIGEST_DONE, address, size);
-    for (uint32_t i = 0; i < engine->observer_count && !engine->fault.code; i++)
-        if (engine->observers[i].observer->completed)
-            engine->observers[i].observer->completed(engine->observers[i].state, address, size,
-                                                     &engine->fault);
-}
-
-void asim_engine_refusal(void *ctx, unsigned device, uint64_t rounded, uint64_t segment_bytes,
-                         uint64_t device_free)
-{
-    asim_engine *engine = ctx;
-    engine->refused_segment_bytes = segment_bytes;
-    engine->refused_device_free = device_free;
-    asim_ledger_refusal(&engine->ledger, device, rounded, device_free);
-}
-
-static void note_mismatch(asim_engine *engine, const asim_mismatch *mismatch)
-{
-    if (!engine->has_mismatch) {
-        engine->has_mismatch = true;
-        engine->mismatch = *mismatch;
-    }
-}
-
-void asim_engine_call(void *ctx, const asim_driver_call *call)
-{
-    asim_engine *engine = ctx;
-    if (engine->in_run) {
-        digest(engine, DIGEST_CALL, call->address ^ (uint64_t)call->kind << 56, call->size);
-        engine->peak_reserved = max_u64(engine->peak_reserved, engine->books.reserved);
-        if (engine->compare && !engine->script.active && !engine->has_mismatch) {
-            const asim_recorded_call *recorded =
-                engine->script.next < engine->script.count &&
-                        engine->script.calls[engine->script.next].event == engine->books.event
-                    ? &engine->script.calls[engine->script.next]
-                    : NULL;
-            note_mismatch(engine, &(asim_mismatch){
-                                      .event = engine->books.event,
-                                      .size = call->size,
-                                      .recorded_address = recorded ? recorded->address : ASIM_NO_ADDRESS,
-                                      .address = call->address,
-                                      .lane = call->lane,
-                                      .is_call = true,
-                                      .recorded_kind = recorded ? recorded->kind : ASIM_NO_INDEX,
-                                      .kind = call->kind,
-                                  });
-        }
-    }
-    for (uint32_t i = 0; i < engine->observer_count && !engine->fault.code; i++)
-        if (engine->observers[i].observer->call)
-            engine->observers[i].observer->call(engine->observers[i].state, call, &engine->fault);
-}
-
 /* --- allocation --- */
 
 static asim_code tell_placed(asim_engine *engine, const asim_event *event, const asim_placement *placement,
@@ -162,16 +70,38 @@ static asim_code grow_slots(asim_engine *engine, uint32_t id, asim_err *err)
     return code;
 }
 
+/* For a policy that moves blocks: which slot a word stands for. */
+static asim_code note_word(asim_engine *engine, uint32_t word, uint32_t id, asim_err *err)
+{
+    enum {
+        WORDS_MAX = 1 << 28 /* words are indices of records: more than this is a fault */
+    };
+    if (word >= WORDS_MAX)
+        return asim_fail(err, ASIM_E_BUG, "policy %s moves blocks, but the word %" PRIu32 " is no index",
+                         engine->policy->name, word);
+    if (word >= engine->word_capacity) {
+        void *words = engine->slot_of_word;
+        asim_code code = asim_mem_grow(engine->mem, &words, &engine->word_capacity, (size_t)word + 1,
+                                       sizeof(uint32_t), err);
+        engine->slot_of_word = words;
+        if (code)
+            return code;
+    }
+    engine->slot_of_word[word] = id;
+    return ASIM_OK;
+}
+
 /* Enters a placed block into its slot, the books and the ledger. */
 static inline asim_code enter_block(asim_engine *engine, const asim_event *event,
                                     const asim_placement *placement, asim_err *err)
 {
-    if (UNLIKELY(placement->size < event->size || placement->rounded > placement->size ||
-                 placement->rounded < event->size))
+    bool no_region = placement->region == ASIM_NO_INDEX;
+    bool scattered = no_region && placement->size == 0 && engine->policy->flags & ASIM_POLICY_SCATTERS;
+    if (UNLIKELY(!scattered && (placement->size < event->size || placement->rounded > placement->size ||
+                                placement->rounded < event->size)))
         return fail_event(engine, event, ASIM_E_BUG, err,
                           "the policy's block is smaller than the request, or than the rounded request");
-    bool no_region = placement->region == ASIM_NO_INDEX;
-    if (UNLIKELY(no_region ? !(engine->policy->flags & ASIM_POLICY_REFERENCE)
+    if (UNLIKELY(no_region ? !scattered && !(engine->policy->flags & ASIM_POLICY_REFERENCE)
                            : !asim_ledger_occupy(&engine->ledger, placement->region, placement->address,
                                                  placement->size)))
         return fail_event(engine, event, ASIM_E_BUG, err,
@@ -190,7 +120,7 @@ static inline asim_code enter_block(asim_engine *engine, const asim_event *event
     books->active += placement->size;
     books->live_blocks++;
     engine->rounded += placement->rounded;
-    return ASIM_OK;
+    return UNLIKELY(engine->moves) ? note_word(engine, placement->word, event->id, err) : ASIM_OK;
 }
 
 static void note_refusal(asim_engine *engine, const asim_event *event)
@@ -209,6 +139,16 @@ static void note_refusal(asim_engine *engine, const asim_event *event)
                              .device = engine->trace->lanes[event->lane].device};
 }
 
+static inline void note_peaks(asim_engine *engine)
+{
+    const asim_books *books = &engine->books;
+    engine->peak_requested = asim_max(engine->peak_requested, books->requested);
+    engine->peak_allocated = asim_max(engine->peak_allocated, books->allocated);
+    engine->peak_active = asim_max(engine->peak_active, books->active);
+    engine->peak_rounded = asim_max(engine->peak_rounded, engine->rounded);
+    engine->peak_internal = asim_max(engine->peak_internal, asim_books_internal(books));
+}
+
 static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, uint64_t recorded,
                                  asim_alloc_result *ret_result, asim_placement *ret_placement, asim_err *err)
 {
@@ -221,6 +161,7 @@ static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, u
     if (UNLIKELY(*slot_state != ASIM_SLOT_EMPTY && *slot_state != ASIM_SLOT_BLANK))
         return fail_event(engine, event, ASIM_E_INPUT, err, "the slot is in use");
     engine->allocs++;
+    engine->lane = event->lane;
     engine->clocks.host_ns += engine->profile.hit_ns;
     asim_placement placement;
     asim_alloc_result result = engine->policy->alloc(engine->state, event, &placement);
@@ -231,7 +172,8 @@ static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, u
         if (result == ASIM_BROKEN)
             return fail_broken(engine, event, err, "the policy reports that its state is broken");
         engine->slots[event->id].state = ASIM_SLOT_BLANK;
-        digest(engine, result == ASIM_REFUSED ? DIGEST_REFUSED : DIGEST_NOTHING, event->size, event->id);
+        asim_engine_mix(engine, result == ASIM_REFUSED ? ASIM_DIGEST_REFUSED : ASIM_DIGEST_NOTHING,
+                        event->size, event->id);
         if (result == ASIM_REFUSED)
             note_refusal(engine, event);
         placement.address = ASIM_NO_ADDRESS;
@@ -240,14 +182,10 @@ static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, u
         if (code)
             return code;
         *ret_placement = placement;
-        digest(engine, DIGEST_PLACED, placement.address, placement.size);
-        const asim_books *books = &engine->books;
-        engine->peak_requested = max_u64(engine->peak_requested, books->requested);
-        engine->peak_allocated = max_u64(engine->peak_allocated, books->allocated);
-        engine->peak_active = max_u64(engine->peak_active, books->active);
-        engine->peak_rounded = max_u64(engine->peak_rounded, engine->rounded);
-        engine->peak_internal = max_u64(engine->peak_internal, books->allocated - books->requested);
-        if (UNLIKELY(engine->observer_count) && (code = tell_placed(engine, event, &placement, err)))
+        asim_engine_mix(engine, ASIM_DIGEST_PLACED, placement.address, placement.size);
+        note_peaks(engine);
+        if (UNLIKELY(engine->observer_count) && placement.size &&
+            (code = tell_placed(engine, event, &placement, err)))
             return code;
     }
     if (recorded != ASIM_NO_ADDRESS && engine->compare) {
@@ -255,13 +193,13 @@ static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, u
         if (placement.address == recorded)
             engine->recorded_matches++;
         else
-            note_mismatch(engine, &(asim_mismatch){.event = engine->books.event,
-                                                   .size = event->size,
-                                                   .recorded_address = recorded,
-                                                   .address = placement.address,
-                                                   .lane = event->lane,
-                                                   .recorded_kind = ASIM_NO_INDEX,
-                                                   .kind = ASIM_NO_INDEX});
+            asim_engine_note_mismatch(engine, &(asim_mismatch){.event = engine->books.event,
+                                                               .size = event->size,
+                                                               .recorded_address = recorded,
+                                                               .address = placement.address,
+                                                               .lane = event->lane,
+                                                               .recorded_kind = ASIM_NO_INDEX,
+                                                               .kind = ASIM_NO_INDEX});
     }
     return ASIM_OK;
 }
@@ -270,6 +208,8 @@ static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, u
 
 static asim_code tell_freed(asim_engine *engine, const asim_slot *slot, bool pending, asim_err *err)
 {
+    if (UNLIKELY(slot->size == 0)) /* scattered: its pieces were told */
+        return ASIM_OK;
     for (uint32_t i = 0; i < engine->observer_count; i++) {
         const asim_observer *observer = engine->observers[i].observer;
         asim_code code = observer->freed ? observer->freed(engine->observers[i].state, slot->address,
@@ -326,7 +266,7 @@ static inline asim_code do_free(asim_engine *engine, const asim_event *event, as
     if (result == ASIM_FREED && !follows) {
         books->active -= block.size;
         books->pending_blocks--;
-        digest(engine, DIGEST_DONE, block.address, block.size);
+        asim_engine_mix(engine, ASIM_DIGEST_DONE, block.address, block.size);
         if (UNLIKELY(engine->observer_count))
             code = tell_freed(engine, &block, false, err);
         return code;
@@ -361,7 +301,7 @@ static asim_code do_free_done(asim_engine *engine, const asim_event *event, asim
         return fail_broken(engine, event, err, "the policy did not complete the free");
     engine->books.active -= block.size;
     engine->books.pending_blocks--;
-    digest(engine, DIGEST_DONE, block.address, block.size);
+    asim_engine_mix(engine, ASIM_DIGEST_DONE, block.address, block.size);
     if (withheld)
         return tell_freed(engine, &block, false, err);
     for (uint32_t i = 0; i < engine->observer_count; i++) {
@@ -375,22 +315,25 @@ static asim_code do_free_done(asim_engine *engine, const asim_event *event, asim
     return ASIM_OK;
 }
 
-/* Without a resize of the policy's own: allocate, copy, free, as a growing contiguous cache does. */
-static asim_code do_resize(asim_engine *engine, const asim_event *event, asim_alloc_result *ret_result,
-                           asim_placement *ret_placement, asim_err *err)
+/* Allocate, copy, free, as a growing contiguous cache does. The old block waits aside meanwhile, where a
+ * policy that moves blocks may still move it. */
+static asim_code replace_block(asim_engine *engine, const asim_event *event, asim_alloc_result *ret_result,
+                               asim_placement *ret_placement, asim_err *err)
 {
-    asim_slot *slot = event->id < engine->slot_capacity ? &engine->slots[event->id] : NULL;
-    if (slot && slot->state == ASIM_SLOT_BLANK)
-        return ASIM_OK;
-    if (!slot || slot->state != ASIM_SLOT_LIVE)
-        return fail_event(engine, event, ASIM_E_INPUT, err, "nothing lives there");
-    asim_slot old = *slot;
-    asim_event request = {.kind = ASIM_EV_ALLOC, .lane = old.lane, .id = event->id, .size = event->size};
-    asim_event release = {.kind = ASIM_EV_FREE, .lane = old.lane, .id = event->id};
+    asim_slot *slot = &engine->slots[event->id];
+    engine->replaced = *slot;
+    const uint32_t word = slot->word;
+    asim_event request = {.kind = ASIM_EV_ALLOC, .lane = slot->lane, .id = event->id, .size = event->size};
+    asim_event release = {.kind = ASIM_EV_FREE, .lane = slot->lane, .id = event->id};
     slot->state = ASIM_SLOT_EMPTY;
+    if (engine->moves)
+        engine->slot_of_word[word] = ASIM_NO_INDEX;
     asim_code code = do_alloc(engine, &request, ASIM_NO_ADDRESS, ret_result, ret_placement, err);
-    asim_slot fresh = engine->slots[event->id];
+    const asim_slot fresh = engine->slots[event->id], old = engine->replaced;
     engine->slots[event->id] = old;
+    engine->replaced.state = ASIM_SLOT_EMPTY;
+    if (engine->moves)
+        engine->slot_of_word[word] = event->id;
     engine->allocs--;
     if (code || *ret_result == ASIM_REFUSED)
         return code; /* the old block stays as it is */
@@ -403,7 +346,59 @@ static asim_code do_resize(asim_engine *engine, const asim_event *event, asim_al
     code = do_free(engine, &release, err);
     engine->frees--;
     engine->slots[event->id] = fresh;
+    if (engine->moves && *ret_result == ASIM_PLACED)
+        engine->slot_of_word[fresh.word] = event->id;
     return code;
+}
+
+static asim_code do_resize(asim_engine *engine, const asim_event *event, asim_alloc_result *ret_result,
+                           asim_placement *ret_placement, asim_err *err)
+{
+    asim_slot *slot = event->id < engine->slot_capacity ? &engine->slots[event->id] : NULL;
+    if (slot && slot->state == ASIM_SLOT_BLANK)
+        return ASIM_OK;
+    if (!slot || slot->state != ASIM_SLOT_LIVE)
+        return fail_event(engine, event, ASIM_E_INPUT, err, "nothing lives there");
+    if (!engine->policy->resize)
+        return replace_block(engine, event, ret_result, ret_placement, err);
+    asim_books *books = &engine->books;
+    const asim_slot old = *slot;
+    engine->lane = old.lane;
+    if (!vacate(engine, slot))
+        return fail_event(engine, event, ASIM_E_BUG, err, "the block's region is gone");
+    asim_placement placement;
+    asim_alloc_result result = engine->policy->resize(engine->state, old.word, event, &placement);
+    if (has_fault(engine))
+        return fail_fault(engine, err);
+    if (result == ASIM_BROKEN)
+        return fail_broken(engine, event, err, "the policy reports that its state is broken");
+    if (result != ASIM_PLACED) {
+        if (old.region != ASIM_NO_INDEX &&
+            !asim_ledger_occupy(&engine->ledger, old.region, old.address, old.size))
+            return fail_event(engine, event, ASIM_E_BUG, err, "the block's region is gone");
+        if (result == ASIM_NOTHING)
+            return replace_block(engine, event, ret_result, ret_placement, err);
+        *ret_result = result;
+        asim_engine_mix(engine, ASIM_DIGEST_REFUSED, event->size, event->id);
+        note_refusal(engine, &(asim_event){.kind = event->kind, .lane = old.lane, .size = event->size});
+        return ASIM_OK;
+    }
+    books->requested -= old.requested;
+    books->allocated -= old.size;
+    books->active -= old.size;
+    books->live_blocks--;
+    engine->rounded -= old.rounded;
+    asim_code code = engine->observer_count ? tell_freed(engine, &old, false, err) : ASIM_OK;
+    const asim_event grown = {.kind = ASIM_EV_ALLOC, .lane = old.lane, .id = event->id, .size = event->size};
+    if (!code)
+        code = enter_block(engine, &grown, &placement, err);
+    if (code)
+        return code;
+    asim_engine_mix(engine, ASIM_DIGEST_PLACED, placement.address, placement.size);
+    note_peaks(engine);
+    *ret_result = result;
+    *ret_placement = placement;
+    return engine->observer_count && placement.size ? tell_placed(engine, &grown, &placement, err) : ASIM_OK;
 }
 
 /* --- the rest --- */
@@ -421,12 +416,20 @@ static asim_code policy_event(asim_engine *engine, const asim_event *event, asim
     asim_policy_state *state = engine->state;
     const asim_trace *trace = engine->trace;
     switch (event->kind) {
-    case ASIM_EV_USE: {
+    case ASIM_EV_USE:
+    case ASIM_EV_ACCESS:
+    case ASIM_EV_PREFIX: {
         asim_slot *slot = event->id < engine->slot_capacity ? &engine->slots[event->id] : NULL;
         if (!slot || slot->state == ASIM_SLOT_EMPTY)
             return fail_event(engine, event, ASIM_E_INPUT, err, "nothing lives there");
-        if (policy->use && slot->state == ASIM_SLOT_LIVE)
+        if (slot->state != ASIM_SLOT_LIVE)
+            return ASIM_OK;
+        if (event->kind == ASIM_EV_USE && policy->use)
             policy->use(state, slot->word, event->lane);
+        else if (event->kind == ASIM_EV_ACCESS && policy->access)
+            policy->access(state, slot->word, event);
+        else if (event->kind == ASIM_EV_PREFIX && policy->prefix)
+            policy->prefix(state, slot->word, event);
         return ASIM_OK;
     }
     case ASIM_EV_KERNEL:
@@ -507,9 +510,9 @@ static inline void settle(asim_engine *engine)
         engine->frag_free = free_bytes;
         engine->frag_largest = largest;
         engine->frag_ppm = asim_gap_ppm(largest, free_bytes);
-        engine->max_frag_ppm = max_u64(engine->max_frag_ppm, engine->frag_ppm);
+        engine->max_frag_ppm = asim_max(engine->max_frag_ppm, engine->frag_ppm);
     }
-    engine->peak_pinned = max_u64(engine->peak_pinned, engine->ledger.pinned);
+    engine->peak_pinned = asim_max(engine->peak_pinned, engine->ledger.pinned);
 }
 
 static asim_code tell_after(asim_engine *engine, const asim_event *event, asim_err *err)
@@ -550,14 +553,14 @@ static void end_script_event(asim_engine *engine, uint64_t event)
     if (!missed)
         return;
     engine->script.active = false;
-    note_mismatch(engine, &(asim_mismatch){.event = event,
-                                           .size = missed->size,
-                                           .recorded_address = missed->address,
-                                           .address = ASIM_NO_ADDRESS,
-                                           .lane = missed->lane,
-                                           .is_call = true,
-                                           .recorded_kind = missed->kind,
-                                           .kind = ASIM_NO_INDEX});
+    asim_engine_note_mismatch(engine, &(asim_mismatch){.event = event,
+                                                       .size = missed->size,
+                                                       .recorded_address = missed->address,
+                                                       .address = ASIM_NO_ADDRESS,
+                                                       .lane = missed->lane,
+                                                       .is_call = true,
+                                                       .recorded_kind = missed->kind,
+                                                       .kind = ASIM_NO_INDEX});
 }
 
 asim_code asim_engine_run(asim_engine *engine, asim_err *err)
@@ -574,7 +577,7 @@ asim_code asim_engine_run(asim_engine *engine, asim_err *err)
         if (trace->times_ns) {
             weight = trace->times_ns[i] - engine->last_time_ns;
             engine->last_time_ns = trace->times_ns[i];
-            engine->clocks.host_ns = max_u64(engine->clocks.host_ns, trace->times_ns[i]);
+            engine->clocks.host_ns = asim_max(engine->clocks.host_ns, trace->times_ns[i]);
         }
         engine->frag_weighted += (unsigned __int128)engine->frag_ppm * weight;
         engine->frag_weight += weight;

@@ -32,16 +32,19 @@ typedef enum asim_event_kind {
     ASIM_EV_SETTINGS = 17,     /* id: string; the allocator's option string is replaced */
     ASIM_EV_FRACTION = 18,     /* lane names the device; size: the bits of an IEEE double, 0 to 1 */
     ASIM_EV_STATS_RESET = 19,  /* lane names the device; id: 0 peaks, 1 accumulated totals */
-    ASIM_EV_MARK = 20, /* id: string (the label); size: asim_mark_kind; flags: begin, end or neither */
-    ASIM_EV_KINDS = 21
+    ASIM_EV_MARK = 20,   /* id: string (the label); size: asim_mark_kind; flags: begin, end or neither */
+    ASIM_EV_PREFIX = 21, /* id, size: the next ALLOC that grows begins with the same size bytes as block id */
+    ASIM_EV_KINDS = 21   /* trace files can't carry a prefix yet */
 } asim_event_kind;
 
-enum {                     /* flags, by kind */
-    ASIM_FREE_PENDING = 1, /* FREE */
-    ASIM_POOL_ALL = 1,     /* POOL_BEGIN: requests of every stream; otherwise those of POOL_JOIN alone */
-    ASIM_POOL_CAPTURE = 2, /* POOL_BEGIN: a graph capture, rather than a user's scope */
-    ASIM_MARK_BEGIN = 1,   /* MARK */
-    ASIM_MARK_END = 2,     /* MARK */
+enum {                        /* flags, by kind */
+    ASIM_ALLOC_UNMOVABLE = 1, /* ALLOC: something outside knows its address; compaction leaves it alone */
+    ASIM_ALLOC_GROWS = 2,     /* ALLOC: a KV cache, whose size RESIZE events change */
+    ASIM_FREE_PENDING = 1,    /* FREE */
+    ASIM_POOL_ALL = 1,        /* POOL_BEGIN: requests of every stream; otherwise those of POOL_JOIN alone */
+    ASIM_POOL_CAPTURE = 2,    /* POOL_BEGIN: a graph capture, rather than a user's scope */
+    ASIM_MARK_BEGIN = 1,      /* MARK */
+    ASIM_MARK_END = 2,        /* MARK */
 };
 
 typedef enum asim_sync_scope {

@@ -44,9 +44,9 @@ typedef enum asim_free_result {
 
 typedef struct asim_placement {
     uint64_t address;
-    uint64_t size;    /* bytes of the block, at least the request */
+    uint64_t size;    /* bytes of the block, at least the request; 0 if it is made of pieces */
     uint64_t rounded; /* the request as the policy rounds it; the rest of size is slack not split off */
-    uint32_t region;  /* index of the device region that holds it */
+    uint32_t region;  /* index of the device region that holds it; ASIM_NO_INDEX if it is made of pieces */
     uint32_t word;    /* the policy's own, opaque: given back with free, use, resize, free_done */
 } asim_placement;
 
@@ -57,7 +57,6 @@ typedef struct asim_policy_counters {
     uint64_t alloc_retries;      /* last attempts after everything cached was released */
     uint64_t cache_flushes;      /* releases of everything cached, retries and empty_cache alike */
     uint64_t sync_waits;         /* times that all pending events were waited for */
-    uint64_t compactions;
 } asim_policy_counters;
 
 /* What the core wants to be told while an operation runs. */
@@ -70,6 +69,15 @@ typedef struct asim_listener {
      * without it. */
     void (*refusal)(void *ctx, unsigned device, uint64_t rounded, uint64_t segment_bytes,
                     uint64_t device_free);
+    /* The live block of word now begins at address in region (ASIM_POLICY_MOVES). The policy has copied it
+     * with the device's copy, which charges the time; the new range may overlap the old one, and no other
+     * block. A pending block may not move. */
+    void (*moved)(void *ctx, uint32_t word, uint32_t region, uint64_t address);
+    /* A compaction begins or ends: the engine counts them, and the host time that passes in between. */
+    void (*pause)(void *ctx, bool begins);
+    /* A piece of a scattered allocation (ASIM_POLICY_SCATTERS) is taken or given back: once, however many
+     * allocations share it. A piece that ends is named as it was taken, never a part of it. */
+    void (*piece)(void *ctx, uint32_t region, uint64_t address, uint64_t size, bool taken);
     /* A warning for the user, one line, at most once a run for each text. */
     void (*warn)(void *ctx, const char *text);
     void *ctx;
@@ -86,6 +94,9 @@ typedef struct asim_policy_env {
     const uint64_t *capacities; /* bytes a device */
     uint32_t device_count;
     uint64_t max_live; /* no more blocks than this live at once (a hint; 0 unknown) */
+    /* ASIM_POLICY_CLAIRVOYANT: the trace that will be replayed; NULL where it isn't known beforehand. An
+     * opening state that is not adopted comes first, as requests for its live blocks in table order. */
+    const asim_trace *future;
 } asim_policy_env;
 
 /* walk reports every segment in (device, address) order, each followed by its blocks in address order. */
@@ -118,7 +129,14 @@ enum {                            /* flags */
     ASIM_POLICY_MODELS_TORCH = 1, /* recorded placements of a torch snapshot are its own: compare them */
     ASIM_POLICY_SINGLE_POOL = 2,  /* one region, so compaction variants apply */
     ASIM_POLICY_REFERENCE =
-        4, /* not an allocator (null): its placements may name no region (ASIM_NO_INDEX) */
+        4,                 /* not an allocator (null): its placements may name no region (ASIM_NO_INDEX) */
+    ASIM_POLICY_MOVES = 8, /* may move live blocks; words are then indices of its records, kept dense */
+    ASIM_POLICY_CLAIRVOYANT = 16, /* plans with the whole trace: env->future */
+    ASIM_POLICY_SCATTERS = 32,    /* an allocation may be made of pieces, told with listener->piece */
+};
+
+enum {
+    ASIM_POLICY_METRICS_MAX = 16 /* numbers of a policy's own in a run's record */
 };
 
 typedef struct asim_policy {
@@ -156,12 +174,22 @@ typedef struct asim_policy {
     asim_code (*settings)(asim_policy_state *state, const char *text, asim_err *err);
     asim_code (*fraction)(asim_policy_state *state, unsigned device, double fraction, asim_err *err);
     asim_code (*mark)(asim_policy_state *state, const asim_event *event, const char *label, asim_err *err);
+    /* The block of word is to hold event->size bytes. PLACED: *ret_placement says where it is now, perhaps
+     * where it was, and its word; contents that had to move were copied with the device's copy. REFUSED: it
+     * stays as it was. NOTHING, and without the operation: the engine allocates, copies and frees. */
     asim_alloc_result (*resize)(asim_policy_state *state, uint32_t word, const asim_event *event,
-                                asim_placement *ret_placement); /* without it: allocate, copy, free */
+                                asim_placement *ret_placement);
+    void (*access)(asim_policy_state *state, uint32_t word, const asim_event *event);
+    /* The next ALLOC with ASIM_ALLOC_GROWS begins with the same event->size bytes as the block of word. */
+    void (*prefix)(asim_policy_state *state, uint32_t word, const asim_event *event);
     void (*reset_stats)(asim_policy_state *state, unsigned device, bool peaks);
     /* The policy's own statistics of one device, by name, in a fixed order ("num_ooms"). */
     void (*report)(const asim_policy_state *state, unsigned device,
                    void (*emit)(void *ctx, const char *name, int64_t value), void *ctx);
+    /* Numbers of the whole run that no other policy has ("sram_hits"), at most ASIM_POLICY_METRICS_MAX; the
+     * names are constants in the style of sim/metrics.h, and none of its names. */
+    void (*metrics)(const asim_policy_state *state, void (*emit)(void *ctx, const char *name, uint64_t value),
+                    void *ctx);
     /* What the modelled allocator says of the first request that it refused: one line, written as snprintf
      * does. Returns its length; 0 where nothing was refused, or nothing is said. */
     size_t (*refusal_text)(const asim_policy_state *state, char *ret_text, size_t capacity);

@@ -169,6 +169,15 @@ static void add_results(writer *w, uint64_t run_id, const asim_stored_run *run)
         number(w, record->metrics[i]);
         step(w);
     }
+    for (uint32_t i = 0; i < record->own_count && !w->code; i++) {
+        if (record->own[i].value > INT64_MAX)
+            w->code = asim_fail(w->err, ASIM_E_BUG, "the metric %s does not fit a store: %" PRIu64,
+                                record->own[i].name, record->own[i].value);
+        number(w, run_id);
+        text(w, record->own[i].name);
+        number(w, record->own[i].value);
+        step(w);
+    }
     prepare(w, "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?)");
     for (size_t i = 0; i < run->sample_count && !w->code; i++) {
         const asim_sample *sample = &run->samples[i];

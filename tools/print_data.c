@@ -87,6 +87,8 @@ void asim_print_json(FILE *out, const asim_outcome *outcome)
     asim_json_begin(&json, "metrics", '{');
     for (unsigned i = 0; i < ASIM_METRIC_COUNT; i++)
         asim_json_number(&json, asim_metric_name((asim_metric)i), run->record.metrics[i]);
+    for (uint32_t i = 0; i < run->record.own_count; i++)
+        asim_json_number(&json, run->record.own[i].name, run->record.own[i].value);
     asim_json_end(&json, '}');
     json_oom(&json, outcome);
     json_mismatch(&json, outcome);
