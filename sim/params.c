@@ -85,11 +85,12 @@ asim_code asim_parse_size(const char *text, uint64_t *ret_bytes, asim_err *err)
                          "as in 80GiB",
                          text);
     unsigned __int128 bytes = (unsigned __int128)digits << size_units[known].shift;
-    for (; decimals > 0; decimals--) {
-        if (bytes % 10 != 0)
-            return asim_fail(err, ASIM_E_USAGE, "the size '%.64s' is not a whole number of bytes", text);
-        bytes /= 10;
-    }
+    unsigned __int128 whole = 1;
+    for (; decimals > 0; decimals--)
+        whole *= 10;
+    if (bytes % whole != 0 && size_units[known].shift == 0)
+        return asim_fail(err, ASIM_E_USAGE, "the size '%.64s' is not a whole number of bytes", text);
+    bytes = (bytes + whole / 2) / whole;
     if (bytes > INT64_MAX)
         return asim_fail(err, ASIM_E_USAGE, "the size '%.64s' is too large; the limit is 8388607TiB", text);
     *ret_bytes = (uint64_t)bytes;

@@ -72,7 +72,9 @@ size_t asim_params_canonical(const asim_param_table *table, const void *block, c
 size_t asim_param_format(const asim_param *param, const void *block, char *ret_text, size_t capacity);
 
 /* Sizes: a decimal number, perhaps with a fraction, and B, K, KiB, M, MiB, G, GiB, T or TiB (all powers of
- * 1024; case matters not). Without a unit: bytes. Rejects what does not fit 63 bits or is not whole bytes. */
+ * 1024; case matters not). Without a unit: bytes. A fraction of a
+ * larger unit is rounded to the nearest byte (42.59GiB). Rejects what does not fit 63 bits, and fractions of
+ * a byte. */
 asim_code asim_parse_size(const char *text, uint64_t *ret_bytes, asim_err *err);
 asim_code asim_parse_u64(const char *text, uint64_t *ret_value, asim_err *err);
 

@@ -43,7 +43,7 @@ typedef struct asim_option {
     asim_option_type type;
     size_t offset;        /* of the value in the verb's values */
     const char *argument; /* as help shows it; NULL for a flag */
-    const char *help;     /* a line */
+    const char *help;     /* a line; NULL: another option's line names this one, too */
     uint64_t min, max;
     const char *const *choices; /* ended by NULL */
 } asim_option;

@@ -212,7 +212,8 @@ void asim_help_verb(const asim_verb *verb, FILE *out)
             width = length;
     }
     for (size_t i = 0; i < verb->option_count; i++)
-        print_option(out, &verb->options[i], width);
+        if (verb->options[i].help)
+            print_option(out, &verb->options[i], width);
     print_option(out, &common, width);
     fprintf(out, "\nExample: allocsim %s\n", verb->example);
 }
