@@ -26,7 +26,7 @@
 
 typedef struct asim_extent {
     uint64_t address;
-    uint64_t size;        /* bytes, 512 to 2^61 - 1 */
+    uint64_t size;        /* bytes, 1 to 2^61 */
     uint32_t left, right; /* owned by the free index while the block is in it */
     uint32_t prev, next;  /* neighbours in address order; the policy's own */
 } asim_extent;
@@ -34,8 +34,8 @@ typedef struct asim_extent {
 _Static_assert(sizeof(asim_extent) == 32, "two records share a cache line");
 
 enum {
-    ASIM_FREE_BINS = 832,
-    ASIM_FREE_WORDS = ASIM_FREE_BINS / 64,
+    ASIM_FREE_BINS = 62 * 16,
+    ASIM_FREE_WORDS = (ASIM_FREE_BINS + 63) / 64,
 };
 
 typedef struct asim_free_index { /* zeroed: empty */
@@ -44,11 +44,12 @@ typedef struct asim_free_index { /* zeroed: empty */
     uint32_t roots[ASIM_FREE_BINS];
 } asim_free_index;
 
-/* Sixteen bins for each power of two of 512 bytes: the exponent and the four highest bits of the fraction, as
- * the IEEE double of the size in units of 512 holds them side by side. Exact below 2^53 units. */
+/* Sixteen bins for each power of two: the exponent and the four highest bits of the fraction, as the IEEE
+ * double of the size holds them side by side. Above 2^53, where the double is rounded, bins still ascend with
+ * size. */
 static inline unsigned asim_free_bin(uint64_t size)
 {
-    double units = (double)(int64_t)(size >> 9);
+    double units = (double)(int64_t)size;
     uint64_t bits;
     memcpy(&bits, &units, sizeof bits);
     return (unsigned)(bits >> 48) - (1023U << 4);
@@ -121,7 +122,7 @@ static inline void asim_free_shrink(asim_free_index *index, asim_extent *extents
 /* The least block of the first bin at or after bin that holds any, or 0. */
 uint32_t asim_free_from(const asim_free_index *index, const asim_extent *extents, unsigned bin);
 
-/* The first block of at least size (512 or more) bytes in (size, address) order, or 0. *steps grows by the
+/* The first block of at least size (1 or more) bytes in (size, address) order, or 0. *steps grows by the
  * blocks looked at. */
 static inline uint32_t asim_free_find(const asim_free_index *index, const asim_extent *extents, uint64_t size,
                                       uint64_t *steps)
@@ -143,7 +144,7 @@ static inline uint32_t asim_free_find(const asim_free_index *index, const asim_e
     return asim_free_from(index, extents, bin + 1);
 }
 
-/* The last block of fewer than size (512 or more) bytes, or 0. */
+/* The last block of fewer than size (1 or more) bytes, or 0. */
 uint32_t asim_free_below(const asim_free_index *index, const asim_extent *extents, uint64_t size);
 
 /* Ends and neighbours in (size, address) order, or 0. The block given must be in the set. */
