@@ -2,12 +2,16 @@
 
 #include <string.h>
 
+/* One a line, so that additions don't meet. */
+/* clang-format off */
 const asim_policy *const asim_policies[] = {
     &asim_policy_torchcache,
+    &asim_policy_bfc,
     &asim_policy_null,
     &asim_policy_skeleton,
     NULL,
 };
+/* clang-format on */
 
 const asim_policy *asim_policy_find(const char *name)
 {

@@ -10,6 +10,7 @@ extern const asim_policy *const asim_policies[];
 /* By name, exactly as typed; NULL where there is none. */
 const asim_policy *asim_policy_find(const char *name);
 
+extern const asim_policy asim_policy_bfc;
 extern const asim_policy asim_policy_null;
 extern const asim_policy asim_policy_skeleton;
 extern const asim_policy asim_policy_torchcache;

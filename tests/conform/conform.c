@@ -20,6 +20,8 @@ enum {
 static const struct {
     const char *policy, *params;
 } variants[] = {
+    {"bfc", "allow_growth=true"},
+    {"bfc", "allow_growth=true,garbage_collection=false,fragmentation_fraction=0.01,memory_fraction=0.5"},
     {"skeleton", "align=4096"},
     {"skeleton", "region=64MiB,align=1"},
     {"torchcache", "max_split_size_mb=24"},
