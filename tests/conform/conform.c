@@ -22,6 +22,8 @@ static const struct {
 } variants[] = {
     {"bfc", "allow_growth=true"},
     {"bfc", "allow_growth=true,garbage_collection=false,fragmentation_fraction=0.01,memory_fraction=0.5"},
+    {"rmm-pool", "initial_pool_size=0"},
+    {"rmm-pool", "initial_pool_size=1MiB,maximum_pool_size=40960256"},
     {"skeleton", "align=4096"},
     {"skeleton", "region=64MiB,align=1"},
     {"torchcache", "max_split_size_mb=24"},
