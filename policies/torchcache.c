@@ -308,7 +308,7 @@ static asim_code torchcache_trim(asim_policy_state *state, const asim_event *eve
 {
     for (unsigned i = 0; i < state->device_count; i++) {
         const asim_tc_device *device = &state->devices[i];
-        uint16_t pool = active_pool(device);
+        uint16_t pool = state->release->trims_default ? 0 : active_pool(device);
         if (event->lane != ASIM_LANE_ALL) {
             if (state->lane_table[event->lane].device != i)
                 continue;

@@ -45,7 +45,7 @@ const asim_tc_release asim_tc_releases[] = {
     {"2.2", OPTIONS_2_2, OLD_MINIMUM, ADVICE, SINCE_2_1},
     {"2.3", OPTIONS_2_2, OLD_MINIMUM, ADVICE, SINCE_2_3},
     {"2.4", OPTIONS_2_2, OLD_MINIMUM, ADVICE, SINCE_2_4},
-    {"2.5", OPTIONS_2_2, OLD_MINIMUM, ADVICE, SINCE_2_5},
+    {"2.5", OPTIONS_2_2, OLD_MINIMUM, ADVICE, SINCE_2_5, .trims_default = true},
     {"2.6", OPTIONS_2_6, OLD_MINIMUM, ADVICE, SINCE_2_5, .last_try_in_pool = true},
     {"2.7", OPTIONS_2_6, OLD_MINIMUM, ADVICE, SINCE_2_5, .last_try_in_pool = true,
      .no_expandable_active = true},

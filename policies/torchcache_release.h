@@ -57,6 +57,7 @@ typedef struct asim_tc_release {
     bool captures_by_stream;   /* R77: only a capture of the current stream counts */
     bool newest_scope_wins;    /* R106: of several open scopes that match */
     bool last_try_in_pool;     /* R61: with an active pool, the last attempt releases that pool alone */
+    bool trims_default;        /* R61: emptying the cache looks at no active pool */
     bool no_expandable_active; /* a pool may not become active with expandable_segments on */
     bool oldest_first;         /* R33: of free blocks of one size, that of the oldest segment */
     bool keeps_requested;      /* the statistic requested_bytes and the requested size of blocks */

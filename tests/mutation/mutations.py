@@ -27,6 +27,7 @@ MUTATIONS = [
      'size - rounded > options->max_rounding'),
     ('R37.4', 'torchcache_search.c', 'if (rounded < options->max_split)', 'if (rounded <= options->max_split)'),
     ('R33', 'free_index.c', 'a->address < b->address', 'a->address > b->address'),
+    ('R33', 'torchcache_records.c', 'if (state->release->oldest_first)', 'if (!state)'),
     ('R39', 'torchcache_blocks.h', '.inserted = shelf->pool->searches;\n    asim_free_insert',
      '.inserted = 0;\n    asim_free_insert'),
     # obtaining memory
@@ -112,6 +113,7 @@ MUTATIONS = [
     ('R10', 'torchcache_conf.c', 'if (release->resets_rounding)', 'if (!release)'),
     ('R21', 'torchcache_conf.c', 'list->last + in->release->division_rest_next', 'list->last'),
     ('R61', 'torchcache.c', 'state->release->last_try_in_pool ? active_pool(device) : 0', '0'),
+    ('R61', 'torchcache.c', 'state->release->trims_default ? 0 : active_pool(device)', 'active_pool(device)'),
     ('R81', 'torchcache_obtain.c', 'shelf->group->pool == 0 || state->release->pools_expand',
      'shelf->group->pool == 0 || true'),
     ('R87', 'torchcache_expandable.c', 'if (state->release->returns_short_range && size < rounded)',

@@ -63,10 +63,11 @@ Test(torchcache_pools, no_retry_while_capturing)
     tc_end(&run);
 }
 
-/* R61: with an active pool, empty_cache concerns that pool alone, and only if it has no use left. */
+/* R61: with an active pool, empty_cache of 2.6 and later concerns that pool alone, and only if it has no use
+ * left. */
 Test(torchcache_pools, empty_cache_of_the_active_pool)
 {
-    tc_run run = tc_start("", GIB);
+    tc_run run = tc_start("torch=2.6", GIB);
     tc_alloc(&run, 0, 4 * MIB, 0);
     tc_free(&run, 0);
     tc_pool(&run, ASIM_EV_POOL_RETAIN, 1, 0, 0);
@@ -74,6 +75,18 @@ Test(torchcache_pools, empty_cache_of_the_active_pool)
     tc_expect(tc_empty_cache(&run), ".");
     cr_expect_eq(tc_number(&run, "num_sync_all_streams"), 0);
     tc_pool(&run, ASIM_EV_POOL_LEAVE, 0, 0, 0);
+    tc_expect(tc_empty_cache(&run), ". sf:0:20971520");
+    tc_end(&run);
+}
+
+/* R61: empty_cache of 2.5 looks at no active pool (recorded from the wheel of 2.5.1: tests/golden). */
+Test(torchcache_pools, empty_cache_of_2_5_looks_at_no_active_pool)
+{
+    tc_run run = tc_start("torch=2.5", GIB);
+    tc_alloc(&run, 0, 4 * MIB, 0);
+    tc_free(&run, 0);
+    tc_pool(&run, ASIM_EV_POOL_RETAIN, 1, 0, 0);
+    tc_pool(&run, ASIM_EV_POOL_ENTER, 1, 0, 0);
     tc_expect(tc_empty_cache(&run), ". sf:0:20971520");
     tc_end(&run);
 }
