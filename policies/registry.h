@@ -12,6 +12,7 @@ const asim_policy *asim_policy_find(const char *name);
 
 extern const asim_policy asim_policy_bfc;
 extern const asim_policy asim_policy_null;
+extern const asim_policy asim_policy_rmm_binning;
 extern const asim_policy asim_policy_rmm_pool;
 extern const asim_policy asim_policy_skeleton;
 extern const asim_policy asim_policy_torchcache;

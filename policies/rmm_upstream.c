@@ -130,9 +130,7 @@ static asim_alloc_result expand(asim_rmm_upstream *up, unsigned lane, uint64_t m
     return ASIM_REFUSED;
 }
 
-/* The lane of the default stream, on whose list the initial region goes; the asking one's where no lane names
- * it. */
-static unsigned default_lane(const asim_rmm_upstream *up, unsigned lane)
+unsigned asim_rmm_default_lane(const asim_rmm_upstream *up, unsigned lane)
 {
     for (unsigned i = 0; i < up->env.lane_count; i++)
         if (up->env.lanes[i].stream == 0 && up->env.lanes[i].device == up->env.lanes[lane].device)
@@ -146,7 +144,7 @@ static asim_alloc_result prime(asim_rmm_upstream *up, unsigned lane, uint64_t *r
     const uint64_t size = initial_size(up, up->env.lanes[lane].device);
     uint32_t block;
     if (size) {
-        const unsigned home = default_lane(up, lane);
+        const unsigned home = asim_rmm_default_lane(up, lane);
         const uint32_t list = list_of(up, home);
         *ret_asked = size;
         const asim_alloc_result result = list ? expand(up, home, size, size, &block) : ASIM_BROKEN;

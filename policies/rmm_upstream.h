@@ -64,6 +64,10 @@ asim_alloc_result asim_rmm_take(asim_rmm_upstream *up, unsigned lane, uint64_t s
 /* Takes a live block back. False: broken. */
 bool asim_rmm_give(asim_rmm_upstream *up, uint32_t block);
 
+/* The lane of the default stream of lane's device, where what exists from the beginning lies; lane itself
+ * where none names that stream. Linear in the lanes. */
+unsigned asim_rmm_default_lane(const asim_rmm_upstream *up, unsigned lane);
+
 /* The device's index of the region that holds a block. */
 static inline uint32_t asim_rmm_region(const asim_rmm_upstream *up, uint32_t block)
 {
