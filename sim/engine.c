@@ -34,29 +34,37 @@ static uint64_t recorded_peak(const asim_trace *trace, unsigned device)
     return peak;
 }
 
+uint64_t asim_engine_capacity(const asim_trace *trace, const asim_profile *profile, uint64_t capacity,
+                              uint32_t device)
+{
+    const uint64_t gib = UINT64_C(1) << 30;
+    if (capacity)
+        return capacity;
+    if (trace->devices[device].capacity)
+        return trace->devices[device].capacity;
+    uint64_t peak = recorded_peak(trace, device);
+    return peak <= profile->capacity_bytes ? profile->capacity_bytes : (peak + gib - 1) / gib * gib;
+}
+
 static asim_code choose_capacities(asim_engine *engine, asim_err *err)
 {
     const asim_trace *trace = engine->trace;
-    const uint64_t gib = UINT64_C(1) << 30;
+    const asim_run_config *config = &engine->config;
     if (trace->device_count == 0 || trace->device_count > ASIM_DEVICES_MAX)
         return asim_fail(err, ASIM_E_INPUT, "the trace names %" PRIu32 " devices; 1 to %d can be simulated",
                          trace->device_count, ASIM_DEVICES_MAX);
     for (uint32_t i = 0; i < trace->device_count; i++) {
-        uint64_t *capacity = &engine->capacities[i];
-        bool given = engine->config.capacities || engine->config.capacity;
-        *capacity = engine->config.capacities    ? engine->config.capacities[i]
-                    : engine->config.capacity    ? engine->config.capacity
-                    : trace->devices[i].capacity ? trace->devices[i].capacity
-                                                 : engine->profile.capacity_bytes;
-        uint64_t peak = recorded_peak(trace, i);
-        if (given || peak <= *capacity || trace->devices[i].capacity)
+        uint64_t given = config->capacities ? config->capacities[i] : config->capacity;
+        engine->capacities[i] =
+            config->capacities ? given : asim_engine_capacity(trace, &engine->profile, given, i);
+        if (config->capacities || given || trace->devices[i].capacity ||
+            engine->capacities[i] == engine->profile.capacity_bytes)
             continue;
-        *capacity = (peak + gib - 1) / gib * gib;
         char text[200];
         snprintf(text, sizeof text,
                  "the recording holds %" PRIu64 " MiB on device %" PRIu32
                  ", more than the profile's memory: simulating %" PRIu64 " GiB (see --capacity)",
-                 peak >> 20, i, *capacity / gib);
+                 recorded_peak(trace, i) >> 20, i, engine->capacities[i] >> 30);
         engine_warn(engine, text);
     }
     return ASIM_OK;

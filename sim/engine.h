@@ -100,6 +100,11 @@ typedef struct asim_run_record {
 
 typedef struct asim_engine asim_engine;
 
+/* Bytes that a device of the trace has in a run whose config says capacity: that, or for 0 the trace's own,
+ * else the profile's, or more where the recording holds more. Part of a run's key (that of device 0). */
+uint64_t asim_engine_capacity(const asim_trace *trace, const asim_profile *profile, uint64_t capacity,
+                              uint32_t device);
+
 /* The config's pointers must stay valid until asim_engine_free. On success the opening state is in place. */
 asim_code asim_engine_new(const asim_run_config *config, const asim_hostmem *mem, asim_engine **ret_engine,
                           asim_err *err);

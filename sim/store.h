@@ -88,6 +88,29 @@ void asim_store_close(asim_store *store); /* NULL is fine */
 asim_code asim_store_add(asim_store *store, const asim_stored_run *run, int64_t *ret_run_id, bool *ret_is_new,
                          asim_err *err);
 
+typedef struct asim_run_key {
+    uint64_t trace_digest;
+    const char *policy, *params, *device;
+    uint64_t device_digest, capacity, seed;
+} asim_run_key;
+
+enum {
+    ASIM_STORE_NAME_MAX = 48 /* bytes of an own metric's name, with the closing zero; longer ones are cut */
+};
+
+/* What a store tells again about a run: of its record the status, the digest, the metrics and the capacity.
+ */
+typedef struct asim_kept_run {
+    int64_t run_id;
+    asim_run_record record; /* own[i].name is own_names[i] */
+    char own_names[ASIM_POLICY_METRICS_MAX][ASIM_STORE_NAME_MAX];
+} asim_kept_run;
+
+/* Looks for a run by its key; *ret_kept is filled where *ret_found. A file that does not exist yet holds
+ * none. */
+asim_code asim_store_find(asim_store *store, const asim_run_key *key, asim_kept_run *ret_kept,
+                          bool *ret_found, asim_err *err);
+
 /* What `db ls` shows of a run; the texts live until the callback returns. */
 typedef struct asim_store_row {
     int64_t run_id;

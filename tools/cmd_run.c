@@ -1,5 +1,4 @@
 /* allocsim run: traces through one policy; what comes out is printed and stored. */
-#include "policies/torchcache_lint.h"
 #include "tools/expect.h"
 #include "tools/outcome.h"
 #include "traces/out_file.h"
@@ -199,7 +198,7 @@ static int print(const asim_cli *cli, const options *o, const asim_outcome *outc
     case FORMAT_CSV:
         if (index == 0)
             asim_print_csv_header(stdout);
-        asim_print_csv(stdout, outcome);
+        asim_print_csv(stdout, &outcome->run);
         break;
     case FORMAT_TORCH_STATS:
         asim_print_torch_stats(stdout, outcome);
@@ -301,32 +300,6 @@ static int run_traces(asim_cli *cli, const options *o, const asim_outcome_reques
     return status;
 }
 
-/* The memory fraction that the policy's parameters set; negative: none. */
-static double given_fraction(const asim_setup *setup)
-{
-    double fraction = -1;
-    for (size_t i = 0; i < setup->policy->params.count; i++) {
-        const asim_param *param = &setup->policy->params.params[i];
-        if (strcmp(param->name, "fraction") == 0 && param->type == ASIM_PARAM_REAL)
-            memcpy(&fraction, (const char *)setup->params + param->offset, sizeof fraction);
-    }
-    return fraction;
-}
-
-static asim_code check_conf(const options *o, const asim_setup *setup, asim_err *err)
-{
-    if (!o->conf || strcmp(setup->policy->name, "torchcache") != 0)
-        return ASIM_OK;
-    asim_tc_lint found;
-    asim_tc_lint_conf(asim_tc_release_named(setup->torch), o->conf, given_fraction(setup), &found);
-    for (size_t i = 0; i < found.count; i++) {
-        if (found.findings[i].refused)
-            return asim_fail(err, ASIM_E_USAGE, "--conf: %s", found.findings[i].text);
-        asim_say("--conf: warning: %s", found.findings[i].text);
-    }
-    return ASIM_OK;
-}
-
 /* A slip of the keyboard may not cost a file: only a pickle is replaced, and never the one that is replayed.
  */
 static asim_code check_snapshot(const char *path, const char *trace, asim_err *err)
@@ -366,7 +339,7 @@ static asim_code check_setup(const asim_cli *cli, const options *o, const asim_s
                          "--format %s shows PyTorch's statistics; the policy %s keeps none (torchcache does)",
                          formats[o->format], trial.policy->name);
     if (!code)
-        code = check_conf(o, &trial, err);
+        code = asim_setup_check_conf(&trial, o->conf, err);
     asim_setup_fini(&trial, cli->mem);
     if (!code && o->snapshot &&
         ((code = check_snapshot(o->snapshot, operands[0], err)) ||

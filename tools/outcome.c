@@ -10,6 +10,7 @@
 
 /* What the engine's callbacks are given. */
 typedef struct running {
+    const asim_outcome_request *request;
     const char *path;
     asim_progress *progress;
     uint64_t reported;
@@ -17,7 +18,11 @@ typedef struct running {
 
 static void warn(void *ctx, const char *text)
 {
-    asim_say("%s: warning: %s", ((running *)ctx)->path, text);
+    const running *r = ctx;
+    if (r->request->warn)
+        r->request->warn(r->request->ctx, r->path, text);
+    else
+        asim_say("%s: warning: %s", r->path, text);
 }
 
 static bool advance(void *ctx, uint64_t events_done)
@@ -25,7 +30,7 @@ static bool advance(void *ctx, uint64_t events_done)
     running *r = ctx;
     asim_progress_advance(r->progress, events_done - r->reported);
     r->reported = events_done;
-    return false;
+    return r->request->stop && atomic_load_explicit(r->request->stop, memory_order_relaxed);
 }
 
 static bool has_marks(const asim_trace *trace)
@@ -195,32 +200,41 @@ static void connect(asim_outcome *outcome, const asim_outcome_request *request, 
     run->stored_unix_s = (uint64_t)time(NULL);
 }
 
+asim_code asim_outcome_replay(const asim_cli *cli, const asim_outcome_request *request, const char *path,
+                              const asim_trace *trace, asim_progress *progress, asim_outcome *ret_outcome,
+                              asim_err *err)
+{
+    asim_outcome *outcome = ret_outcome;
+    *outcome = (asim_outcome){.profile = *request->profile};
+    const char *settings = trace->settings == ASIM_NO_INDEX ? NULL : trace->strings[trace->settings].text;
+    asim_code code = asim_setup_policy(cli, request->setup, settings, &outcome->setup, err);
+    if (!code) {
+        running r = {request, path, progress, 0};
+        code = simulate(cli, request, trace, &r, outcome, err);
+        connect(outcome, request, path, trace);
+        if (code)
+            asim_err_context(err, "%s", path);
+    }
+    if (code && outcome->run.record.status != ASIM_RUN_ERROR)
+        asim_outcome_fini(outcome, cli->mem);
+    return code;
+}
+
 asim_code asim_outcome_run(const asim_cli *cli, const asim_outcome_request *request, const char *path,
                            asim_progress *progress, asim_outcome *ret_outcome, asim_err *err)
 {
     asim_trace *trace = NULL;
     const char *imported = NULL;
-    asim_outcome *outcome = ret_outcome;
-    *outcome = (asim_outcome){.profile = *request->profile};
+    *ret_outcome = (asim_outcome){0};
     asim_code code = asim_load_trace(cli, path, &trace, &imported, err);
     if (code)
         return code;
     if (imported)
         asim_note(cli, "%s: a %s recording, imported in memory; 'allocsim import %s -o TRACE.zst' keeps it",
                   path, imported, path);
-    const char *settings = trace->settings == ASIM_NO_INDEX ? NULL : trace->strings[trace->settings].text;
-    code = asim_setup_policy(cli, request->setup, settings, &outcome->setup, err);
-    if (!code) {
-        asim_progress_expect(progress, trace->event_count);
-        running r = {path, progress, 0};
-        code = simulate(cli, request, trace, &r, outcome, err);
-        connect(outcome, request, path, trace);
-        if (code)
-            asim_err_context(err, "%s", path);
-    }
+    asim_progress_expect(progress, trace->event_count);
+    code = asim_outcome_replay(cli, request, path, trace, progress, ret_outcome, err);
     asim_trace_release(trace);
-    if (code && outcome->run.record.status != ASIM_RUN_ERROR)
-        asim_outcome_fini(outcome, cli->mem);
     return code;
 }
 

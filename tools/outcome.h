@@ -7,10 +7,13 @@
 #define ASIM_TOOLS_OUTCOME_H
 
 #include "sim/store.h"
+#include "tools/json.h"
 #include "tools/memory_summary.h"
 #include "tools/progress.h"
 #include "tools/setup.h"
 #include "tools/torch_stats.h"
+
+#include <stdatomic.h>
 
 enum {
     ASIM_REFUSAL_TEXT = 768 /* bytes of the message about the first failure, with the closing zero */
@@ -28,6 +31,10 @@ typedef struct asim_outcome_request {
     bool all_stats;       /* keep all of the policy's own statistics */
     const char *snapshot; /* where the final state and history go; NULL: nowhere */
     uint64_t history;     /* most entries of that history, or UINT64_MAX */
+    /* Takes a run's warnings; NULL: they are said. */
+    void (*warn)(void *ctx, const char *path, const char *text);
+    void *ctx;
+    const atomic_bool *stop; /* when it turns true the run ends as if by a fault; NULL: never */
 } asim_outcome_request;
 
 typedef struct asim_outcome {
@@ -54,13 +61,19 @@ typedef struct asim_outcome {
  * ended by a fault fills it, too, and returns the fault. Errors name the file. */
 asim_code asim_outcome_run(const asim_cli *cli, const asim_outcome_request *request, const char *path,
                            asim_progress *progress, asim_outcome *ret_outcome, asim_err *err);
+/* The same with a trace that is in memory already; path is its name. */
+asim_code asim_outcome_replay(const asim_cli *cli, const asim_outcome_request *request, const char *path,
+                              const asim_trace *trace, asim_progress *progress, asim_outcome *ret_outcome,
+                              asim_err *err);
 void asim_outcome_fini(asim_outcome *outcome, const asim_hostmem *mem); /* a zeroed one is fine */
 
 /* The forms of `run --format`. */
 void asim_print_table(FILE *out, const asim_outcome *outcome, bool colour);
 void asim_print_json(FILE *out, const asim_outcome *outcome);
 void asim_print_csv_header(FILE *out);
-void asim_print_csv(FILE *out, const asim_outcome *outcome);
+void asim_print_csv(FILE *out, const asim_stored_run *run);
+/* Of the JSON form: the members from "trace" to "metrics", which belong to every run. */
+void asim_json_run(asim_json *json, const asim_stored_run *run);
 /* Fails (ASIM_E_USAGE) for a policy that does not keep PyTorch's statistics. */
 asim_code asim_print_summary(FILE *out, const asim_outcome *outcome, bool abbreviated, asim_err *err);
 void asim_print_torch_stats(FILE *out, const asim_outcome *outcome);

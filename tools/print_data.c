@@ -64,32 +64,37 @@ static void json_mismatch(asim_json *json, const asim_outcome *outcome)
     asim_json_end(json, '}');
 }
 
+void asim_json_run(asim_json *json, const asim_stored_run *run)
+{
+    asim_json_begin(json, "trace", '{');
+    asim_json_text(json, "path", run->trace_path);
+    asim_json_digest(json, "digest", run->trace_digest);
+    asim_json_number(json, "events", run->trace_events);
+    asim_json_end(json, '}');
+    asim_json_begin(json, "policy", '{');
+    asim_json_text(json, "name", run->policy);
+    asim_json_number(json, "version", run->policy_version);
+    asim_json_text(json, "params", run->params);
+    asim_json_end(json, '}');
+    asim_json_text(json, "device", run->device);
+    asim_json_number(json, "capacity_bytes", run->record.capacity);
+    asim_json_number(json, "seed", run->seed);
+    asim_json_text(json, "status", status_name(run->record.status));
+    asim_json_digest(json, "placement_digest", run->record.placement_digest);
+    asim_json_begin(json, "metrics", '{');
+    for (unsigned i = 0; i < ASIM_METRIC_COUNT; i++)
+        asim_json_number(json, asim_metric_name((asim_metric)i), run->record.metrics[i]);
+    for (uint32_t i = 0; i < run->record.own_count; i++)
+        asim_json_number(json, run->record.own[i].name, run->record.own[i].value);
+    asim_json_end(json, '}');
+}
+
 void asim_print_json(FILE *out, const asim_outcome *outcome)
 {
     const asim_stored_run *run = &outcome->run;
     asim_json json = {.out = out};
     asim_json_begin(&json, NULL, '{');
-    asim_json_begin(&json, "trace", '{');
-    asim_json_text(&json, "path", run->trace_path);
-    asim_json_digest(&json, "digest", run->trace_digest);
-    asim_json_number(&json, "events", run->trace_events);
-    asim_json_end(&json, '}');
-    asim_json_begin(&json, "policy", '{');
-    asim_json_text(&json, "name", run->policy);
-    asim_json_number(&json, "version", run->policy_version);
-    asim_json_text(&json, "params", run->params);
-    asim_json_end(&json, '}');
-    asim_json_text(&json, "device", run->device);
-    asim_json_number(&json, "capacity_bytes", run->record.capacity);
-    asim_json_number(&json, "seed", run->seed);
-    asim_json_text(&json, "status", status_name(run->record.status));
-    asim_json_digest(&json, "placement_digest", run->record.placement_digest);
-    asim_json_begin(&json, "metrics", '{');
-    for (unsigned i = 0; i < ASIM_METRIC_COUNT; i++)
-        asim_json_number(&json, asim_metric_name((asim_metric)i), run->record.metrics[i]);
-    for (uint32_t i = 0; i < run->record.own_count; i++)
-        asim_json_number(&json, run->record.own[i].name, run->record.own[i].value);
-    asim_json_end(&json, '}');
+    asim_json_run(&json, run);
     json_oom(&json, outcome);
     json_mismatch(&json, outcome);
     asim_json_begin(&json, "about", '{');
@@ -130,9 +135,8 @@ void asim_print_csv_header(FILE *out)
     fputc('\n', out);
 }
 
-void asim_print_csv(FILE *out, const asim_outcome *outcome)
+void asim_print_csv(FILE *out, const asim_stored_run *run)
 {
-    const asim_stored_run *run = &outcome->run;
     csv_text(out, run->trace_path);
     fprintf(out, ",%016" PRIx64 ",", run->trace_digest);
     csv_text(out, run->policy);

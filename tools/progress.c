@@ -2,6 +2,7 @@
 
 #include "tools/units.h"
 
+#include <inttypes.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,7 +51,7 @@ void asim_progress_fini(asim_progress *progress)
 
 static void draw(asim_progress *progress, uint64_t now)
 {
-    char bar[BAR_WIDTH + 1], done[ASIM_UNITS_MAX], left[ASIM_UNITS_MAX];
+    char bar[BAR_WIDTH + 1], done[sizeof progress->note], left[ASIM_UNITS_MAX];
     double part = progress->total ? (double)progress->done / (double)progress->total : 0;
     if (part > 1)
         part = 1;
@@ -59,8 +60,12 @@ static void draw(asim_progress *progress, uint64_t now)
     bar[BAR_WIDTH] = 0;
     double elapsed = (double)(now - progress->started_ns);
     uint64_t left_ns = part > 0.001 ? (uint64_t)(elapsed * (1 - part) / part) : 0;
-    fprintf(stderr, "\r%s [%s] %3.0f %%  %s events, %s left\033[K", progress->what, bar, part * 100,
-            asim_human_count(progress->done, done), asim_human_ns(left_ns, left));
+    if (progress->note[0])
+        snprintf(done, sizeof done, "%s", progress->note);
+    else
+        snprintf(done, sizeof done, "%" PRIu64 " k events", progress->done / 1000);
+    fprintf(stderr, "\r%s [%s] %3.0f %%  %s, %.1f M/s, %s left\033[K", progress->what, bar, part * 100, done,
+            (double)progress->done * 1e3 / elapsed, asim_human_ns(left_ns, left));
     fflush(stderr);
     progress->shown = true;
     progress->drawn_ns = now;
@@ -80,5 +85,12 @@ void asim_progress_advance(asim_progress *progress, uint64_t more)
     uint64_t now = progress->on ? asim_wall_ns() : 0;
     if (progress->on && now - progress->started_ns > SECOND_NS && now - progress->drawn_ns > SECOND_NS / 10)
         draw(progress, now);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void asim_progress_note(asim_progress *progress, const char *text)
+{
+    pthread_mutex_lock(&progress->lock);
+    snprintf(progress->note, sizeof progress->note, "%s", text);
     pthread_mutex_unlock(&progress->lock);
 }

@@ -14,6 +14,7 @@ typedef struct asim_progress {
     bool on, shown;
     uint64_t started_ns, drawn_ns;
     uint64_t done, total;
+    char note[40]; /* stands before the rate; "" at first */
     pthread_mutex_t lock;
 } asim_progress;
 
@@ -22,6 +23,7 @@ void asim_progress_fini(asim_progress *progress);                  /* wipes the 
 void asim_progress_wipe(asim_progress *progress);                  /* before other output; it comes back */
 void asim_progress_expect(asim_progress *progress, uint64_t more); /* so many events more to come */
 void asim_progress_advance(asim_progress *progress, uint64_t more);
+void asim_progress_note(asim_progress *progress, const char *text); /* "26 of 64 runs" */
 
 uint64_t asim_wall_ns(void); /* a monotonic clock */
 

@@ -1,6 +1,7 @@
 #include "tools/setup.h"
 
 #include "policies/registry.h"
+#include "policies/torchcache_lint.h"
 #include "tools/load.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ enum {
     PROFILE_FILE_MAX = 64 << 10,
 };
 
-static const asim_param *find_param(const asim_policy *policy, const char *name)
+const asim_param *asim_setup_param(const asim_policy *policy, const char *name)
 {
     for (size_t i = 0; i < policy->params.count; i++)
         if (strcmp(policy->params.params[i].name, name) == 0)
@@ -18,8 +19,8 @@ static const asim_param *find_param(const asim_policy *policy, const char *name)
     return NULL;
 }
 
-static asim_code find_policy(const char *text, const asim_policy **ret_policy, const char **ret_params,
-                             asim_err *err)
+asim_code asim_setup_find(const char *text, const asim_policy **ret_policy, const char **ret_params,
+                          asim_err *err)
 {
     char name[NAME_MAX_LENGTH + 1];
     size_t length = strcspn(text, ",");
@@ -100,7 +101,7 @@ static bool expand_conf(const asim_policy *policy, void *params, const char *con
         if (!colon)
             return false;
         *colon = 0;
-        const asim_param *param = find_param(policy, item);
+        const asim_param *param = asim_setup_param(policy, item);
         for (size_t i = 0; i < seen_count; i++)
             if (param == seen[i])
                 return false; /* the last one counts, and they may not be of one kind */
@@ -142,7 +143,7 @@ static asim_code set_special(const asim_policy *policy, void *params, const char
 {
     if (!value)
         return ASIM_OK;
-    if (!find_param(policy, key))
+    if (!asim_setup_param(policy, key))
         return asim_fail(err, ASIM_E_USAGE,
                          "--%s: the policy %s has no parameter %s; 'allocsim policies %s' lists them", option,
                          policy->name, key, policy->name);
@@ -158,13 +159,13 @@ static asim_code set_parameters(const asim_setup_request *request, const char *o
     asim_params_default(&policy->params, params);
     asim_code code = ASIM_OK;
     if (request->conf) {
-        if (!find_param(policy, "conf"))
+        if (!asim_setup_param(policy, "conf"))
             return asim_fail(err, ASIM_E_USAGE, "--conf: the policy %s does not take PyTorch's options",
                              policy->name);
         if ((code = apply_conf(policy, params, request->conf, err)))
             return asim_err_context(err, "--conf");
     } else if (recorded_settings && (policy->flags & ASIM_POLICY_MODELS_TORCH) &&
-               find_param(policy, "conf")) {
+               asim_setup_param(policy, "conf")) {
         if ((code = apply_conf(policy, params, recorded_settings, err)))
             return asim_err_context(err, "the recording's settings '%.200s'", recorded_settings);
     }
@@ -178,7 +179,7 @@ static asim_code set_parameters(const asim_setup_request *request, const char *o
 /* The name of the chosen release lives in the policy's own table. */
 static const char *torch_release(const asim_setup *setup)
 {
-    const asim_param *param = find_param(setup->policy, "torch");
+    const asim_param *param = asim_setup_param(setup->policy, "torch");
     if (!param || param->type != ASIM_PARAM_CHOICE)
         return "";
     int index;
@@ -191,7 +192,8 @@ asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *reque
 {
     asim_setup setup = {0};
     const char *own;
-    asim_code code = find_policy(request->policy ? request->policy : "torchcache", &setup.policy, &own, err);
+    asim_code code =
+        asim_setup_find(request->policy ? request->policy : "torchcache", &setup.policy, &own, err);
     if (code)
         return code;
     setup.params = asim_mem_new(cli->mem, 1, setup.policy->params.block_size + 1);
@@ -211,6 +213,30 @@ asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *reque
     asim_params_canonical(&setup.policy->params, setup.params, setup.canonical, setup.canonical_size);
     setup.torch = torch_release(&setup);
     *ret_setup = setup;
+    return ASIM_OK;
+}
+
+/* The memory fraction that the policy's parameters set; negative: none. */
+static double given_fraction(const asim_setup *setup)
+{
+    double fraction = -1;
+    const asim_param *param = asim_setup_param(setup->policy, "fraction");
+    if (param && param->type == ASIM_PARAM_REAL)
+        memcpy(&fraction, (const char *)setup->params + param->offset, sizeof fraction);
+    return fraction;
+}
+
+asim_code asim_setup_check_conf(const asim_setup *setup, const char *conf, asim_err *err)
+{
+    if (!conf || strcmp(setup->policy->name, "torchcache") != 0)
+        return ASIM_OK;
+    asim_tc_lint found;
+    asim_tc_lint_conf(asim_tc_release_named(setup->torch), conf, given_fraction(setup), &found);
+    for (size_t i = 0; i < found.count; i++) {
+        if (found.findings[i].refused)
+            return asim_fail(err, ASIM_E_USAGE, "--conf: %s", found.findings[i].text);
+        asim_say("--conf: warning: %s", found.findings[i].text);
+    }
     return ASIM_OK;
 }
 

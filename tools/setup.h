@@ -22,11 +22,21 @@ typedef struct asim_setup {
     const char *torch; /* the release whose rules are followed; "" for policies without one */
 } asim_setup;
 
+/* The policy that text ("NAME[,key=value...]") names, and where its parameters begin ("" where none do). */
+asim_code asim_setup_find(const char *text, const asim_policy **ret_policy, const char **ret_params,
+                          asim_err *err);
+/* The policy's parameter of that name, or NULL. */
+const asim_param *asim_setup_param(const asim_policy *policy, const char *name);
+
 /* The policy part. recorded_settings: the option string of the recording, taken where the user gave none and
  * the policy models PyTorch's allocator; NULL where there is none. Errors are ASIM_E_USAGE. */
 asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *request,
                             const char *recorded_settings, asim_setup *ret_setup, asim_err *err);
 void asim_setup_fini(asim_setup *setup, const asim_hostmem *mem);
+
+/* What PyTorch would say to the option string conf, NULL allowed: refused is an error (ASIM_E_USAGE), odd is
+ * said as a warning. */
+asim_code asim_setup_check_conf(const asim_setup *setup, const char *conf, asim_err *err);
 
 asim_code asim_setup_profile(const asim_cli *cli, const char *name, asim_profile *ret_profile, asim_err *err);
 

@@ -1,1 +1,1 @@
-allocsim sweep small.pickle
+allocsim tune small.pickle
