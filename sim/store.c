@@ -280,6 +280,10 @@ static asim_code count_faults(asim_store *store, const char *sql, const char *pr
     return code;
 }
 
+/* The metrics that every run has; a policy may add some of its own. */
+#define QUOTED_NAME(name, meaning) "'" #name "',"
+#define COMMON_NAMES               ASIM_METRICS(QUOTED_NAME) "''"
+
 asim_code asim_store_check(asim_store *store, void (*fault)(void *ctx, const char *text), void *ctx,
                            uint64_t *ret_faults, uint64_t *ret_runs, asim_err *err)
 {
@@ -289,8 +293,9 @@ asim_code asim_store_check(asim_store *store, void (*fault)(void *ctx, const cha
         {"PRAGMA integrity_check(20)", "SQLite: "},
         {"SELECT \"table\" || ' ' || coalesce(rowid, '') FROM pragma_foreign_key_check LIMIT 20",
          "a row without its run: "},
-        {"SELECT run_id FROM runs r WHERE (SELECT count(*) FROM metrics m WHERE m.run_id=r.run_id) <>"
-         " (SELECT count(DISTINCT name) FROM metrics) LIMIT 20",
+        {"SELECT run_id FROM runs r WHERE (SELECT count(*) FROM metrics m WHERE m.run_id=r.run_id AND name "
+         "IN (" COMMON_NAMES ")) <> (SELECT count(DISTINCT name) FROM metrics WHERE name IN (" COMMON_NAMES
+         ")) LIMIT 20",
          "metrics are missing in run "},
         {"SELECT run_id FROM runs WHERE run_id NOT IN (SELECT run_id FROM about) LIMIT 20",
          "'about' is missing in run "},

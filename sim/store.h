@@ -111,6 +111,17 @@ typedef struct asim_kept_run {
 asim_code asim_store_find(asim_store *store, const asim_run_key *key, asim_kept_run *ret_kept,
                           bool *ret_found, asim_err *err);
 
+typedef struct asim_merge_counts {
+    uint64_t added; /* runs */
+    uint64_t same;  /* runs that were there already, with the same results */
+} asim_merge_counts;
+
+/* Copies every run of the stores named by paths into store, in their order, all or none. A key that is there
+ * with another placement digest or other metrics is an error (ASIM_E_BUG) that names both runs. A source that
+ * is the store itself: ASIM_E_USAGE. */
+asim_code asim_store_merge(asim_store *store, const char *const *paths, size_t count,
+                           asim_merge_counts *ret_counts, asim_err *err);
+
 /* What `db ls` shows of a run; the texts live until the callback returns. */
 typedef struct asim_store_row {
     int64_t run_id;

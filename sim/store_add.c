@@ -288,12 +288,17 @@ static void add_about(writer *w, uint64_t run_id, const asim_stored_run *run)
     step(w);
 }
 
-static asim_code add_in_transaction(asim_store *store, const asim_stored_run *run, bool empty,
-                                    int64_t *ret_run_id, bool *ret_is_new, asim_err *err)
+typedef struct addition {
+    const asim_stored_run *run;
+    int64_t run_id;
+    bool is_new;
+} addition;
+
+static asim_code add_in_transaction(asim_store *store, void *ctx, asim_err *err)
 {
+    addition *a = ctx;
+    const asim_stored_run *run = a->run;
     writer w = {.store = store, .err = err};
-    if (empty)
-        w.code = asim_store_exec(store, ASIM_STORE_SCHEMA, err);
     int64_t trace_id = add_trace(&w, run);
     bool is_new = false;
     int64_t run_id = add_run_row(&w, trace_id, run, &is_new);
@@ -307,12 +312,8 @@ static asim_code add_in_transaction(asim_store *store, const asim_stored_run *ru
         add_layout(&w, (uint64_t)run_id, run->layout);
     prepare(&w, "SELECT 0");
     sqlite3_finalize(w.statement);
-    if (!w.code)
-        w.code = asim_store_exec(store, "COMMIT", err);
-    if (!w.code) {
-        *ret_run_id = run_id;
-        *ret_is_new = is_new;
-    }
+    a->run_id = run_id;
+    a->is_new = is_new;
     return w.code;
 }
 
@@ -339,12 +340,10 @@ static void remove_empty(const asim_store *store)
     close(fd);
 }
 
-asim_code asim_store_add(asim_store *store, const asim_stored_run *run, int64_t *ret_run_id, bool *ret_is_new,
-                         asim_err *err)
+asim_code asim_store_change(asim_store *store,
+                            asim_code (*change)(asim_store *store, void *ctx, asim_err *err), void *ctx,
+                            asim_err *err)
 {
-    if (store->mode != ASIM_STORE_WRITE || run->record.status == ASIM_RUN_ERROR)
-        return asim_fail(err, ASIM_E_BUG, "%s: a run that can't be stored was given to the store",
-                         store->path);
     for (;;) {
         asim_code code;
         bool empty = false;
@@ -361,8 +360,12 @@ asim_code asim_store_add(asim_store *store, const asim_stored_run *run, int64_t 
                 continue;
             }
             code = asim_store_identify(store, &empty, err);
+            if (!code && empty)
+                code = asim_store_exec(store, ASIM_STORE_SCHEMA, err);
             if (!code)
-                code = add_in_transaction(store, run, empty, ret_run_id, ret_is_new, err);
+                code = change(store, ctx, err);
+            if (!code)
+                code = asim_store_exec(store, "COMMIT", err);
             if (code)
                 sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
         }
@@ -375,4 +378,19 @@ asim_code asim_store_add(asim_store *store, const asim_stored_run *run, int64_t 
             store->created = false; /* it holds a run now: it stays */
         return code;
     }
+}
+
+asim_code asim_store_add(asim_store *store, const asim_stored_run *run, int64_t *ret_run_id, bool *ret_is_new,
+                         asim_err *err)
+{
+    addition a = {.run = run};
+    if (store->mode != ASIM_STORE_WRITE || run->record.status == ASIM_RUN_ERROR)
+        return asim_fail(err, ASIM_E_BUG, "%s: a run that can't be stored was given to the store",
+                         store->path);
+    asim_code code = asim_store_change(store, add_in_transaction, &a, err);
+    if (code)
+        return code;
+    *ret_run_id = a.run_id;
+    *ret_is_new = a.is_new;
+    return ASIM_OK;
 }

@@ -1,4 +1,4 @@
-/* sim/store_schema.h - the tables of a store, version ASIM_STORE_VERSION. Shared by store.c and store_add.c.
+/* sim/store_schema.h - the tables of a store, version ASIM_STORE_VERSION. Shared by the store_*.c.
  *
  * A change of a table is a new version: raise ASIM_STORE_VERSION and teach asim_store_open to upgrade.
  */
@@ -77,6 +77,12 @@ struct asim_store {
 /* Opens and recognises the file; *ret_empty: it holds no table yet. */
 asim_code asim_store_connect(asim_store *store, bool *ret_empty, asim_err *err);
 asim_code asim_store_identify(asim_store *store, bool *ret_empty, asim_err *err);
+
+/* Lets change write inside one transaction, into a file that is created if need be and has its tables; on an
+ * error nothing of it stays. */
+asim_code asim_store_change(asim_store *store,
+                            asim_code (*change)(asim_store *store, void *ctx, asim_err *err), void *ctx,
+                            asim_err *err);
 
 /* Turns what SQLite reported last into a message of ours. */
 asim_code asim_store_fail(asim_store *store, int rc, asim_err *err);

@@ -1,11 +1,11 @@
-/* allocsim db: what a store holds, and whether it is whole. */
+/* allocsim db: what a store holds, whether it is whole, and joining several. */
 #include "sim/store.h"
 #include "tools/cli.h"
 #include "tools/units.h"
 
 #include <inttypes.h>
 
-extern const asim_verb asim_verb_db_ls, asim_verb_db_check;
+extern const asim_verb asim_verb_db_ls, asim_verb_db_check, asim_verb_db_merge;
 
 static const char *file_of(char **operands, size_t count)
 {
@@ -71,6 +71,23 @@ static int check(asim_cli *cli, const void *values, char **operands, size_t coun
     return 0;
 }
 
+static int merge(asim_cli *cli, const void *values, char **operands, size_t count)
+{
+    (void)values;
+    asim_err err = ASIM_ERR_INIT;
+    asim_store *store;
+    asim_merge_counts counts;
+    if (asim_store_open(operands[0], ASIM_STORE_WRITE, cli->mem, &store, &err))
+        return asim_say_error(&err);
+    asim_code code = asim_store_merge(store, (const char *const *)(operands + 1), count - 1, &counts, &err);
+    asim_store_close(store);
+    if (code)
+        return asim_say_error(&err);
+    printf("%s: %" PRIu64 " runs added, %" PRIu64 " were there with the same results\n", operands[0],
+           counts.added, counts.same);
+    return 0;
+}
+
 const asim_verb asim_verb_db_ls = {
     .name = "db ls",
     .operands = "[FILE]",
@@ -87,4 +104,15 @@ const asim_verb asim_verb_db_check = {
     .example = "db check allocsim.db",
     .max_operands = 1,
     .run = check,
+};
+
+const asim_verb asim_verb_db_merge = {
+    .name = "db merge",
+    .operands = "OUT STORE...",
+    .summary = "Adds the runs of stores to OUT, all or none",
+    .text = "A run that two of them have must have the same results: else exit 4.",
+    .example = "db merge all.db allocsim.db",
+    .min_operands = 2,
+    .max_operands = SIZE_MAX,
+    .run = merge,
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills `allocsim run` before every call that changes a file, then fills the disk at every one of them, and looks
-at the store afterwards.
+"""Kills `allocsim run` and `db merge` before every call that changes a file, then fills the disk at every one of them,
+and looks at the store afterwards.
 
 usage: kill_store.py ALLOCSIM SHIM
 
@@ -107,6 +107,27 @@ def fill_everywhere(place, before, saved):
     return fail('it never ends')
 
 
+def merge_everywhere(place, saved):
+    """A merge of two runs into a store of one, killed before every call: the store holds one run or three."""
+    other = os.path.join(place.folder, 'other.db')
+    for seed in ('11', '12'):
+        place.command('run', '-q', '--db', other, '--seed', seed, 'small.pickle')
+    for step in range(1, STEPS_MAX):
+        place.restore(saved)
+        done = place.command('db', 'merge', 'a.db', 'other.db', fault=step)
+        if done.returncode == 0:
+            if place.runs() != 3:
+                fail(f'undisturbed, yet not merged: {done.stdout}{done.stderr}')
+            return step - 1
+        checked = place.command('db', 'check', 'a.db')
+        if checked.returncode or place.runs() not in (1, 3):
+            fail(f'a merge killed at step {step}: {place.runs()} runs: {checked.stdout}{checked.stderr}')
+        again = place.command('db', 'merge', 'a.db', 'other.db')
+        if again.returncode or place.runs() != 3 or place.files() != ['a.db']:
+            fail(f'a merge killed at step {step}: the next one fails: {again.stderr}')
+    return fail('it never ends')
+
+
 def main(allocsim, shim):
     with tempfile.TemporaryDirectory(prefix='allocsim-kill-') as folder:
         place = Place(allocsim, shim, folder)
@@ -115,8 +136,9 @@ def main(allocsim, shim):
         shutil.copy(place.db, saved)
         second = kill_everywhere(place, 1, saved)
         full = fill_everywhere(place, 0, None) + fill_everywhere(place, 1, saved)
-        print(f'killed at {first} + {second} steps, disk full at {full}')
-        if min(first, second, full) < 5:
+        merged = merge_everywhere(place, saved)
+        print(f'killed at {first} + {second} steps, merges at {merged}, disk full at {full}')
+        if min(first, second, full, merged) < 5:
             fail('too few steps: is the shim loaded?')
 
 

@@ -328,3 +328,41 @@ Test(store, writers_wait_for_each_other, .timeout = 120)
     asim_store_close(store);
     cr_assert_eq(rows, 64);
 }
+
+/* Of a policy with numbers of its own, and of one without: neither lacks anything, and both are found again.
+ */
+Test(store, own_metrics_are_kept_and_found)
+{
+    asim_err err = ASIM_ERR_INIT;
+    asim_stored_run plain = example(), own = example();
+    int64_t id;
+    bool is_new, found;
+    own.policy = "tiers";
+    own.record.own[0] = (asim_own_metric){"sram_hits", 17};
+    own.record.own_count = 1;
+    cr_assert_eq(add(&plain, &id, &is_new, &err), ASIM_OK, "%s", err.message);
+    cr_assert_eq(add(&own, &id, &is_new, &err), ASIM_OK, "%s", err.message);
+
+    asim_store *store;
+    asim_kept_run kept;
+    uint64_t faults, runs;
+    int heard = 0;
+    cr_assert_eq(asim_store_open(path, ASIM_STORE_READ, asim_hostmem_libc(), &store, &err), ASIM_OK);
+    cr_assert_eq(asim_store_check(store, count_fault, &heard, &faults, &runs, &err), ASIM_OK);
+    cr_assert_eq(faults, 0);
+    asim_run_key key = {own.trace_digest,  own.policy,          own.params, own.device,
+                        own.device_digest, own.record.capacity, own.seed};
+    cr_assert_eq(asim_store_find(store, &key, &kept, &found, &err), ASIM_OK, "%s", err.message);
+    cr_assert(found);
+    cr_assert_eq(kept.run_id, id);
+    cr_assert_eq(kept.record.placement_digest, 0xAB);
+    cr_assert_eq(kept.record.status, ASIM_RUN_OK);
+    cr_assert_eq(kept.record.metrics[ASIM_METRIC_peak_reserved_bytes], 4096);
+    cr_assert_eq(kept.record.own_count, 1);
+    cr_assert_str_eq(kept.record.own[0].name, "sram_hits");
+    cr_assert_eq(kept.record.own[0].value, 17);
+    key.seed++;
+    cr_assert_eq(asim_store_find(store, &key, &kept, &found, &err), ASIM_OK, "%s", err.message);
+    cr_assert_not(found);
+    asim_store_close(store);
+}
