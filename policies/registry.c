@@ -8,6 +8,7 @@ const asim_policy *const asim_policies[] = {
     &asim_policy_torchcache,
     &asim_policy_bfc,
     &asim_policy_rmm_pool,
+    &asim_policy_rmm_arena,
     &asim_policy_rmm_binning,
     &asim_policy_lower_bound,
     &asim_policy_null,

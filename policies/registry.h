@@ -13,6 +13,7 @@ const asim_policy *asim_policy_find(const char *name);
 extern const asim_policy asim_policy_bfc;
 extern const asim_policy asim_policy_lower_bound;
 extern const asim_policy asim_policy_null;
+extern const asim_policy asim_policy_rmm_arena;
 extern const asim_policy asim_policy_rmm_binning;
 extern const asim_policy asim_policy_rmm_pool;
 extern const asim_policy asim_policy_skeleton;

@@ -23,6 +23,8 @@ static const struct {
     {"bfc", "allow_growth=true"},
     {"bfc", "allow_growth=true,garbage_collection=false,fragmentation_fraction=0.01,memory_fraction=0.5"},
     {"lower-bound", "align=1,page=4096"},
+    {"rmm-arena", "arena_size=8MiB"},
+    {"rmm-arena", "size_classes=true"},
     {"rmm-binning", "min_size_exponent=0,max_size_exponent=14,blocks_to_preallocate=3"},
     {"rmm-binning", "min_size_exponent=10,max_size_exponent=21,blocks_to_preallocate=2,upstream=pool"},
     {"rmm-binning", "min_size_exponent=none"},

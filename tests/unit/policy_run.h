@@ -16,6 +16,7 @@
 #include "sim/engine.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,6 +206,18 @@ static inline uint64_t pr_metric(const pr_run *run, asim_metric metric)
     asim_run_record record;
     asim_engine_record(run->engine, &record);
     return record.metrics[metric];
+}
+
+/* A metric that only this policy has. */
+static inline uint64_t pr_own(const pr_run *run, const char *name)
+{
+    asim_run_record record;
+    asim_engine_record(run->engine, &record);
+    for (uint32_t i = 0; i < record.own_count; i++)
+        if (strcmp(record.own[i].name, name) == 0)
+            return record.own[i].value;
+    cr_assert_fail("no metric %s", name);
+    return 0;
 }
 
 typedef struct pr_wanted {

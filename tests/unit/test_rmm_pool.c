@@ -102,35 +102,24 @@ Test(rmm_pool, zero_and_huge)
     pr_end(&run);
 }
 
-static uint64_t own_metric(const pr_run *run, const char *name)
-{
-    asim_run_record record;
-    asim_engine_record(run->engine, &record);
-    for (uint32_t i = 0; i < record.own_count; i++)
-        if (strcmp(record.own[i].name, name) == 0)
-            return record.own[i].value;
-    cr_assert_fail("no metric %s", name);
-    return 0;
-}
-
 /* Blocks freed on two streams don't merge until one of them needs it; best fit within a list. The pool of
  * 4 MiB lies on the default stream's list: the others take from there. */
 Test(rmm_pool, lists_of_streams)
 {
     pr_run run = pr_start(&asim_policy_rmm_pool, "initial_pool_size=4MiB,maximum_pool_size=4MiB", GIB);
     const uint64_t base = pr_alloc(&run, 0, MIB, 1);
-    cr_expect_eq(own_metric(&run, "pool_stream_waits"), 1);
+    cr_expect_eq(pr_own(&run, "pool_stream_waits"), 1);
     cr_expect_eq(pr_alloc(&run, 1, MIB, 2), base + MIB);
     cr_expect_eq(pr_alloc(&run, 2, MIB, 1), base + 2 * MIB);
     cr_expect_eq(pr_alloc(&run, 3, MIB, 2), base + 3 * MIB);
     pr_free(&run, 0);
     pr_free(&run, 1);
     cr_expect_eq(pr_metric(&run, ASIM_METRIC_largest_free_bytes), MIB); /* lists 1 and 2: unmerged */
-    cr_expect_eq(own_metric(&run, "pool_list_merges"), 0);
+    cr_expect_eq(pr_own(&run, "pool_list_merges"), 0);
     cr_expect_eq(pr_alloc(&run, 0, 512 * KIB, 2), base + MIB); /* its own list first */
     pr_free(&run, 0);
     cr_expect_eq(pr_alloc(&run, 0, 2 * MIB, 1), base); /* 2's list merged into 1's */
-    cr_expect_eq(own_metric(&run, "pool_list_merges"), 1);
+    cr_expect_eq(pr_own(&run, "pool_list_merges"), 1);
     pr_free(&run, 0);
     cr_expect_eq(pr_alloc(&run, 0, MIB, 3), base); /* from list 1; its rest goes back there */
     cr_expect_eq(pr_alloc(&run, 1, MIB, 1), base + MIB);
