@@ -129,18 +129,12 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
             printf("%-16s %s\n", asim_policies[i]->name, asim_policies[i]->summary);
         return 0;
     }
-    const asim_policy *policy = asim_policy_find(operands[0]);
-    if (policy)
-        return show(cli, policy);
-    const char *names[64];
-    size_t known = 0;
-    for (; asim_policies[known] && known < 63; known++)
-        names[known] = asim_policies[known]->name;
-    names[known] = NULL;
-    const char *near = asim_nearest(operands[0], names);
-    asim_say("there is no policy '%.64s'%s%s%s; 'allocsim policies' lists them", operands[0],
-             near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-    return ASIM_E_USAGE;
+    asim_err err = ASIM_ERR_INIT;
+    const asim_policy *policy;
+    const char *params;
+    if (asim_setup_find(operands[0], &policy, &params, &err))
+        return asim_say_error(&err);
+    return show(cli, policy);
 }
 
 const asim_verb asim_verb_policies = {

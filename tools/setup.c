@@ -3,11 +3,13 @@
 #include "policies/registry.h"
 #include "policies/torchcache_lint.h"
 #include "tools/load.h"
+#include "tools/plugin.h"
 
 #include <string.h>
 
 enum {
     NAME_MAX_LENGTH = 64,
+    PATH_MAX_LENGTH = 4095,
     PROFILE_FILE_MAX = 64 << 10,
 };
 
@@ -22,8 +24,14 @@ const asim_param *asim_setup_param(const asim_policy *policy, const char *name)
 asim_code asim_setup_find(const char *text, const asim_policy **ret_policy, const char **ret_params,
                           asim_err *err)
 {
-    char name[NAME_MAX_LENGTH + 1];
+    char name[NAME_MAX_LENGTH + 1], path[PATH_MAX_LENGTH + 1];
     size_t length = strcspn(text, ",");
+    snprintf(path, sizeof path, "%.*s", (int)(length < PATH_MAX_LENGTH ? length : PATH_MAX_LENGTH), text);
+    if (asim_plugin_is(path)) {
+        *ret_params = text[length] ? text + length + 1 : "";
+        asim_code code = asim_plugin_load(path, ret_policy, err);
+        return code ? asim_err_context(err, "--policy") : ASIM_OK;
+    }
     snprintf(name, sizeof name, "%.*s", (int)(length < NAME_MAX_LENGTH ? length : NAME_MAX_LENGTH), text);
     const asim_policy *policy = asim_policy_find(name);
     if (policy) {

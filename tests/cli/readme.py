@@ -4,7 +4,7 @@
 usage: readme.py [--update] ALLOCSIM ROOT DOCUMENT...
 
 An example is a fenced block marked `console`: a line `$ COMMAND`, then its output (both streams). Blocks of one
-document run in order in one scratch folder that holds the repository's traces/ and tools/. A line `...` stands for any
+document run in order in one scratch folder that holds the repository's policies/, sim/, tools/ and traces/. A line `...` stands for any
 lines. How long something took is not compared. --update writes the outputs anew; blocks with `...` are left alone.
 """
 import os
@@ -55,7 +55,7 @@ def check(path, allocsim, root, update):
     failures = ran = 0
     rewritten = []
     with tempfile.TemporaryDirectory(prefix='allocsim-readme-') as place:
-        for name in ('traces', 'tools'):
+        for name in ('policies', 'sim', 'tools', 'traces'):
             os.symlink(os.path.join(os.path.abspath(root), name), os.path.join(place, name))
         for start, end in blocks(text):
             inside = ''
