@@ -4,8 +4,9 @@
 usage: readme.py [--update] ALLOCSIM ROOT DOCUMENT...
 
 An example is a fenced block marked `console`: a line `$ COMMAND`, then its output (both streams). Blocks of one
-document run in order in one scratch folder that holds the repository's policies/, sim/, tools/ and traces/. A line `...` stands for any
-lines. How long something took is not compared. --update writes the outputs anew; blocks with `...` are left alone.
+document run in order in one scratch folder that holds the repository's policies/, sim/, tools/ and traces/. A line
+`...` stands for any lines. How long something took is not compared. --update writes the outputs anew; blocks with
+`...` are left alone.
 """
 import os
 import re
