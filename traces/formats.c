@@ -1,5 +1,6 @@
 #include "traces/formats.h"
 
+#include "traces/buffers.h"
 #include "traces/text.h"
 #include "traces/torch_snapshot.h"
 
@@ -7,6 +8,7 @@
 
 const asim_importer *const asim_importers[] = {
     &asim_importer_torch_snapshot,
+    &asim_importer_buffers,
     &asim_importer_text,
     NULL,
 };
