@@ -8,7 +8,8 @@
  *
  * Nodes are records in an array of the owner's, named by 32-bit index; 0 is none. Priorities are a bijective
  * hash of the index (Seidel and Aragon, Algorithmica 16, 1996), so the shape depends on the members alone.
- * Expected cost of each call: O(log n). Nothing is allocated, nothing can fail.
+ * Expected cost of each call: O(log n); a change climbs only as far as a largest size changes. Nothing is
+ * allocated, nothing can fail.
  */
 #ifndef ASIM_POLICIES_RMM_FIRST_FIT_H
 #define ASIM_POLICIES_RMM_FIRST_FIT_H
@@ -17,9 +18,9 @@
 #include <stdint.h>
 
 typedef struct asim_rmm_node {
-    uint64_t address, size; /* bytes; of a node in a tree changed by asim_rmm_fit_set alone */
-    uint64_t largest;       /* in the subtree; the tree's own */
-    uint32_t left, right;   /* the tree's own */
+    uint64_t address, size;       /* bytes; of a node in a tree changed by asim_rmm_fit_set alone */
+    uint64_t largest;             /* in the subtree; the tree's own */
+    uint32_t left, right, parent; /* the tree's own */
 } asim_rmm_node;
 
 /* The node must be in no tree; no node of this one has its address. */
@@ -28,8 +29,8 @@ void asim_rmm_fit_insert(uint32_t *root, asim_rmm_node *nodes, uint32_t node);
 /* The node must be in this tree. */
 void asim_rmm_fit_remove(uint32_t *root, asim_rmm_node *nodes, uint32_t node);
 
-/* A node of this tree gets another place and size, between the same neighbours. */
-void asim_rmm_fit_set(uint32_t root, asim_rmm_node *nodes, uint32_t node, uint64_t address, uint64_t size);
+/* A node of a tree gets another place and size, between the same neighbours. */
+void asim_rmm_fit_set(asim_rmm_node *nodes, uint32_t node, uint64_t address, uint64_t size);
 
 /* The node of least address that has size bytes or more, or 0. *steps grows by the nodes looked at. */
 uint32_t asim_rmm_fit_first(uint32_t root, const asim_rmm_node *nodes, uint64_t size, uint64_t *steps);

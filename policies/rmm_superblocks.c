@@ -178,7 +178,7 @@ static bool split_super(asim_rmm_superblocks *s, uint32_t super, uint64_t size)
         s->supers[head->next].prev = tail;
     head->next = tail;
     head->size = size;
-    asim_rmm_fit_set(*root, s->nodes, head->first, head->address, size);
+    asim_rmm_fit_set(s->nodes, head->first, head->address, size);
     s->nodes[piece] = (asim_rmm_node){.address = s->supers[tail].address, .size = s->supers[tail].size};
     s->pieces[piece] = (asim_rmm_piece){.superblock = tail};
     asim_rmm_fit_insert(root, s->nodes, piece);
@@ -196,7 +196,7 @@ static void join_supers(asim_rmm_superblocks *s, uint32_t kept, uint32_t gone)
     k->next = g->next;
     if (g->next)
         s->supers[g->next].prev = kept;
-    asim_rmm_fit_set(*root, s->nodes, k->first, k->address, k->size);
+    asim_rmm_fit_set(s->nodes, k->first, k->address, k->size);
     super_drop(s, gone);
 }
 
@@ -266,7 +266,7 @@ static uint32_t carve(asim_rmm_superblocks *s, uint32_t found, uint64_t size)
         .superblock = rest->superblock, .prev = rest->prev, .next = found, .state = ASIM_BLOCK_LIVE};
     *(rest->prev ? &s->pieces[rest->prev].next : &s->supers[rest->superblock].first) = taken;
     rest->prev = taken;
-    asim_rmm_fit_set(*root, s->nodes, found, node.address + size, node.size - size);
+    asim_rmm_fit_set(s->nodes, found, node.address + size, node.size - size);
     return taken;
 }
 
@@ -328,12 +328,12 @@ void asim_rmm_super_give(asim_rmm_superblocks *s, uint32_t block)
         s->pieces[prev].next = after;
         if (after)
             s->pieces[after].prev = prev;
-        asim_rmm_fit_set(*root, s->nodes, prev, s->nodes[prev].address, size);
+        asim_rmm_fit_set(s->nodes, prev, s->nodes[prev].address, size);
     } else if (joins_next) {
         piece_drop(s, block);
         s->pieces[next].prev = prev;
         *(prev ? &s->pieces[prev].next : &s->supers[super].first) = next;
-        asim_rmm_fit_set(*root, s->nodes, next, node.address, node.size + s->nodes[next].size);
+        asim_rmm_fit_set(s->nodes, next, node.address, node.size + s->nodes[next].size);
     } else {
         asim_rmm_fit_insert(root, s->nodes, block);
     }
