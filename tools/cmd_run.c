@@ -4,11 +4,16 @@
 #include "traces/out_file.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 extern const asim_verb asim_verb_run;
+
+enum {
+    RELEASES_MAX = 32
+};
 
 enum {
     FORMAT_TABLE,
@@ -55,7 +60,7 @@ static const asim_option table[] = {
      .type = ASIM_OPTION_TEXT,
      .offset = AT(torch),
      .argument = "VERSION",
-     .help = "the PyTorch release whose rules hold"},
+     .help = "PyTorch release to follow [2.15; a recording's]"},
     {.name = "capacity",
      .type = ASIM_OPTION_SIZE,
      .offset = AT(capacity),
@@ -210,6 +215,30 @@ static int print(const asim_cli *cli, const options *o, const asim_outcome *outc
     return 0;
 }
 
+/* What is odd about the option string: the user's own once for each release that is followed, unless it was
+ * said before the first trace; a recording's with its trace. */
+static void warn_of_conf(const options *o, const asim_outcome *outcome, const char **said)
+{
+    const asim_setup *setup = &outcome->setup;
+    char prefix[PATH_MAX + 64];
+    if (!setup->policy || (o->conf && setup->torch_named))
+        return;
+    if (!o->conf) {
+        if (!outcome->settings[0])
+            return;
+        snprintf(prefix, sizeof prefix, "%s: the recording's settings", outcome->run.trace_path);
+        asim_setup_warn_conf(setup, outcome->settings, prefix);
+        return;
+    }
+    size_t i = 0;
+    while (i < RELEASES_MAX && said[i] && said[i] != setup->torch)
+        i++;
+    if (i < RELEASES_MAX && !said[i]) {
+        said[i] = setup->torch;
+        asim_setup_warn_conf(setup, o->conf, "--conf");
+    }
+}
+
 /* One outcome: stored first, so that what is printed is true. Returns its exit status. */
 static int deliver(const asim_cli *cli, const options *o, asim_store *store, asim_outcome *outcome,
                    asim_code code, asim_err *err, const asim_expectation *expectations, size_t index)
@@ -236,6 +265,7 @@ static int deliver(const asim_cli *cli, const options *o, asim_store *store, asi
 static int run_batch(asim_cli *cli, const options *o, batch *b, asim_store *store,
                      const asim_expectation *expectations)
 {
+    const char *said[RELEASES_MAX] = {NULL};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t jobs = o->jobs ? (size_t)o->jobs : cores > 0 ? (size_t)cores : 1;
     if (jobs > b->count)
@@ -256,6 +286,8 @@ static int run_batch(asim_cli *cli, const options *o, batch *b, asim_store *stor
             pthread_cond_wait(&b->changed, &b->lock);
         pthread_mutex_unlock(&b->lock);
         asim_progress_wipe(b->progress);
+        if (!b->codes[i])
+            warn_of_conf(o, &b->outcomes[i], said);
         int one = deliver(cli, o, store, &b->outcomes[i], b->codes[i], &b->errs[i], expectations, i);
         if (one > status)
             status = one;
@@ -340,6 +372,8 @@ static asim_code check_setup(const asim_cli *cli, const options *o, const asim_s
                          formats[o->format], trial.policy->name);
     if (!code)
         code = asim_setup_check_conf(&trial, o->conf, err);
+    if (!code && trial.torch_named)
+        asim_setup_warn_conf(&trial, o->conf, "--conf");
     asim_setup_fini(&trial, cli->mem);
     if (!code && o->snapshot &&
         ((code = check_snapshot(o->snapshot, operands[0], err)) ||

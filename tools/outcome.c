@@ -206,9 +206,10 @@ asim_code asim_outcome_replay(const asim_cli *cli, const asim_outcome_request *r
 {
     asim_outcome *outcome = ret_outcome;
     *outcome = (asim_outcome){.profile = *request->profile};
-    const char *settings = trace->settings == ASIM_NO_INDEX ? NULL : trace->strings[trace->settings].text;
-    asim_code code = asim_setup_policy(cli, request->setup, settings, &outcome->setup, err);
+    asim_code code = asim_setup_policy(cli, request->setup, trace, &outcome->setup, err);
     if (!code) {
+        if (!request->setup->conf && trace->settings != ASIM_NO_INDEX)
+            snprintf(outcome->settings, sizeof outcome->settings, "%s", trace->strings[trace->settings].text);
         running r = {request, path, progress, 0};
         code = simulate(cli, request, trace, &r, outcome, err);
         connect(outcome, request, path, trace);

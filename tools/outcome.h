@@ -51,6 +51,7 @@ typedef struct asim_outcome {
     char refusal[ASIM_REFUSAL_TEXT]; /* what the modelled allocator says of the first failure, or "" */
     char host[64];
     char source[64];
+    char settings[ASIM_PARAM_TEXT_MAX]; /* the recording's, where they were taken; otherwise "" */
     /* Where it went; set by the caller who stores it. */
     const char *db; /* NULL: nowhere */
     bool is_new;

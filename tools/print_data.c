@@ -95,6 +95,8 @@ void asim_print_json(FILE *out, const asim_outcome *outcome)
     asim_json json = {.out = out};
     asim_json_begin(&json, NULL, '{');
     asim_json_run(&json, run);
+    if (outcome->setup.torch[0])
+        asim_json_text(&json, "torch", outcome->setup.torch);
     json_oom(&json, outcome);
     json_mismatch(&json, outcome);
     asim_json_begin(&json, "about", '{');

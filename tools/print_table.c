@@ -48,7 +48,8 @@ static void print_head(const table *t)
         fprintf(t->out, ", %" PRIu32 " devices (sums below)", run->trace_devices);
     fprintf(t->out, "\n  policy  %s  %s", run->policy, run->params[0] ? run->params : "(default settings)");
     if (t->outcome->setup.torch[0])
-        fprintf(t->out, "  [PyTorch %s]", t->outcome->setup.torch);
+        fprintf(t->out, "  [PyTorch %s%s]", t->outcome->setup.torch,
+                t->outcome->setup.torch_recorded ? ", by the recording" : "");
     fprintf(t->out, "\n  device  %s, %s, costs %s\n", run->device,
             asim_human_bytes(run->record.capacity, text),
             t->outcome->profile.measured ? "measured" : "estimated");

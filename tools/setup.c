@@ -4,6 +4,8 @@
 #include "policies/torchcache_lint.h"
 #include "tools/load.h"
 #include "tools/plugin.h"
+#include "traces/torch_notes.h"
+#include "traces/torch_write.h"
 
 #include <string.h>
 
@@ -47,6 +49,44 @@ asim_code asim_setup_find(const char *text, const asim_policy **ret_policy, cons
     const char *near = asim_nearest(name, names);
     return asim_fail(err, ASIM_E_USAGE, "there is no policy '%s'%s%s%s; 'allocsim policies' lists them", name,
                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static bool has_placements(const asim_trace *trace)
+{
+    for (uint64_t i = 0; trace->recorded_addresses && i < trace->event_count; i++)
+        if (trace->recorded_addresses[i] != ASIM_NO_ADDRESS)
+            return true;
+    return false;
+}
+
+/* The release to follow where the user names none, by its place among the choices; -1: the default. */
+static int recorded_release(const asim_policy *policy, const asim_trace *recording)
+{
+    enum {
+        UNTOLD = ASIM_TORCH_SINCE_POOL_IDS - 1
+    };
+    const asim_param *param = asim_setup_param(policy, "torch");
+    if (!recording || !param || param->type != ASIM_PARAM_CHOICE ||
+        !(policy->flags & ASIM_POLICY_MODELS_TORCH) || !has_placements(recording))
+        return -1;
+    unsigned newest = asim_torch_noted_release(recording), best = 0;
+    int found = -1;
+    for (int i = 0; param->choices[i]; i++) {
+        unsigned release = asim_torch_release(param->choices[i]);
+        if (release <= (newest ? newest : UNTOLD) && release >= best) {
+            best = release;
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* The defaults, but for the release that the recording chooses. */
+static void begin_parameters(const asim_policy *policy, void *params, int release)
+{
+    asim_params_default(&policy->params, params);
+    if (release >= 0)
+        memcpy((char *)params + asim_setup_param(policy, "torch")->offset, &release, sizeof release);
 }
 
 /* Whether a value means the same to PyTorch's parser and to ours. */
@@ -127,7 +167,8 @@ static bool expand_conf(const asim_policy *policy, void *params, const char *con
     return true;
 }
 
-static asim_code apply_conf(const asim_policy *policy, void *params, const char *conf, asim_err *err)
+static asim_code apply_conf(const asim_policy *policy, void *params, const char *conf, int release,
+                            asim_err *err)
 {
     char left[ASIM_PARAM_TEXT_MAX], wrapped[ASIM_PARAM_TEXT_MAX + 2];
     if (!conf[0])
@@ -136,7 +177,7 @@ static asim_code apply_conf(const asim_policy *policy, void *params, const char 
         return asim_fail(err, ASIM_E_USAGE, "the option string is too long; the limit is %d bytes",
                          ASIM_PARAM_TEXT_MAX - 3);
     if (!expand_conf(policy, params, conf, left)) {
-        asim_params_default(&policy->params, params);
+        begin_parameters(policy, params, release);
         strcpy(left, conf);
     }
     if (!left[0])
@@ -159,22 +200,35 @@ static asim_code set_special(const asim_policy *policy, void *params, const char
     return code ? asim_err_context(err, "--%s", option) : ASIM_OK;
 }
 
+/* Whether the user named a release: --torch, or torch= among the policy's parameters. */
+static bool names_release(const asim_setup_request *request, const char *own)
+{
+    const char *at = strstr(own, "torch=");
+    return request->torch || (at && (at == own || at[-1] == ','));
+}
+
 static asim_code set_parameters(const asim_setup_request *request, const char *own,
-                                const char *recorded_settings, asim_setup *setup, asim_err *err)
+                                const asim_trace *recording, asim_setup *setup, asim_err *err)
 {
     const asim_policy *policy = setup->policy;
     void *params = setup->params;
-    asim_params_default(&policy->params, params);
+    const char *recorded_settings = recording && recording->settings != ASIM_NO_INDEX
+                                        ? recording->strings[recording->settings].text
+                                        : NULL;
+    setup->torch_named = names_release(request, own);
+    const int release = setup->torch_named ? -1 : recorded_release(policy, recording);
+    setup->torch_recorded = release >= 0;
+    begin_parameters(policy, params, release);
     asim_code code = ASIM_OK;
     if (request->conf) {
         if (!asim_setup_param(policy, "conf"))
             return asim_fail(err, ASIM_E_USAGE, "--conf: the policy %s does not take PyTorch's options",
                              policy->name);
-        if ((code = apply_conf(policy, params, request->conf, err)))
+        if ((code = apply_conf(policy, params, request->conf, release, err)))
             return asim_err_context(err, "--conf");
     } else if (recorded_settings && (policy->flags & ASIM_POLICY_MODELS_TORCH) &&
                asim_setup_param(policy, "conf")) {
-        if ((code = apply_conf(policy, params, recorded_settings, err)))
+        if ((code = apply_conf(policy, params, recorded_settings, release, err)))
             return asim_err_context(err, "the recording's settings '%.200s'", recorded_settings);
     }
     if ((code = asim_params_parse(&policy->params, params, own, err)))
@@ -196,7 +250,7 @@ static const char *torch_release(const asim_setup *setup)
 }
 
 asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *request,
-                            const char *recorded_settings, asim_setup *ret_setup, asim_err *err)
+                            const asim_trace *recording, asim_setup *ret_setup, asim_err *err)
 {
     asim_setup setup = {0};
     const char *own;
@@ -207,7 +261,7 @@ asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *reque
     setup.params = asim_mem_new(cli->mem, 1, setup.policy->params.block_size + 1);
     if (!setup.params)
         return asim_fail_memory(err, setup.policy->params.block_size + 1);
-    code = set_parameters(request, own, recorded_settings, &setup, err);
+    code = set_parameters(request, own, recording, &setup, err);
     if (!code) {
         setup.canonical_size = asim_params_canonical(&setup.policy->params, setup.params, NULL, 0) + 1;
         setup.canonical = asim_mem_new(cli->mem, setup.canonical_size, 1);
@@ -234,18 +288,38 @@ static double given_fraction(const asim_setup *setup)
     return fraction;
 }
 
+static bool reads_conf(const asim_setup *setup, const char *conf)
+{
+    return conf && strcmp(setup->policy->name, "torchcache") == 0;
+}
+
 asim_code asim_setup_check_conf(const asim_setup *setup, const char *conf, asim_err *err)
 {
-    if (!conf || strcmp(setup->policy->name, "torchcache") != 0)
+    if (!reads_conf(setup, conf))
         return ASIM_OK;
     asim_tc_lint found;
+    if (!setup->torch_named)
+        for (size_t i = 0; asim_tc_releases[i].name; i++) {
+            asim_tc_lint_conf(&asim_tc_releases[i], conf, given_fraction(setup), &found);
+            if (!found.refused)
+                return ASIM_OK;
+        }
     asim_tc_lint_conf(asim_tc_release_named(setup->torch), conf, given_fraction(setup), &found);
-    for (size_t i = 0; i < found.count; i++) {
+    for (size_t i = 0; i < found.count; i++)
         if (found.findings[i].refused)
             return asim_fail(err, ASIM_E_USAGE, "--conf: %s", found.findings[i].text);
-        asim_say("--conf: warning: %s", found.findings[i].text);
-    }
     return ASIM_OK;
+}
+
+void asim_setup_warn_conf(const asim_setup *setup, const char *conf, const char *prefix)
+{
+    if (!reads_conf(setup, conf))
+        return;
+    asim_tc_lint found;
+    asim_tc_lint_conf(asim_tc_release_named(setup->torch), conf, given_fraction(setup), &found);
+    for (size_t i = 0; i < found.count; i++)
+        if (!found.findings[i].refused)
+            asim_say("%s: warning: %s", prefix, found.findings[i].text);
 }
 
 void asim_setup_fini(asim_setup *setup, const asim_hostmem *mem)

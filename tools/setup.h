@@ -19,7 +19,9 @@ typedef struct asim_setup {
     void *params;    /* the policy's parameter block */
     char *canonical; /* its canonical spelling */
     size_t canonical_size;
-    const char *torch; /* the release whose rules are followed; "" for policies without one */
+    const char *torch;   /* the release whose rules are followed; "" for policies without one */
+    bool torch_named;    /* by the user */
+    bool torch_recorded; /* chosen by the recording */
 } asim_setup;
 
 /* The policy that text ("NAME[,key=value...]") names, and where its parameters begin ("" where none do). */
@@ -28,15 +30,20 @@ asim_code asim_setup_find(const char *text, const asim_policy **ret_policy, cons
 /* The policy's parameter of that name, or NULL. */
 const asim_param *asim_setup_param(const asim_policy *policy, const char *name);
 
-/* The policy part. recorded_settings: the option string of the recording, taken where the user gave none and
- * the policy models PyTorch's allocator; NULL where there is none. Errors are ASIM_E_USAGE. */
+/* The policy part. recording: the trace that will be run, or NULL. Where the policy models PyTorch's
+ * allocator and the user gave no option string, the recording's own is taken; where the recording carries
+ * placements and the user named no release, the newest one is taken that the recording can come from
+ * (traces/torch_notes.h; 2.11 where it does not tell: the newest whose choice between free blocks of one size
+ * a recording always tells). Errors are ASIM_E_USAGE. */
 asim_code asim_setup_policy(const asim_cli *cli, const asim_setup_request *request,
-                            const char *recorded_settings, asim_setup *ret_setup, asim_err *err);
+                            const asim_trace *recording, asim_setup *ret_setup, asim_err *err);
 void asim_setup_fini(asim_setup *setup, const asim_hostmem *mem);
 
-/* What PyTorch would say to the option string conf, NULL allowed: refused is an error (ASIM_E_USAGE), odd is
- * said as a warning. */
+/* Whether PyTorch would refuse the option string conf, NULL allowed: an error (ASIM_E_USAGE). While the user
+ * has named no release, a recording may still choose one: then it is refused if every release refuses it. */
 asim_code asim_setup_check_conf(const asim_setup *setup, const char *conf, asim_err *err);
+/* Says what is odd about it in the release that the setup follows, a warning a line, after prefix. */
+void asim_setup_warn_conf(const asim_setup *setup, const char *conf, const char *prefix);
 
 asim_code asim_setup_profile(const asim_cli *cli, const char *name, asim_profile *ret_profile, asim_err *err);
 

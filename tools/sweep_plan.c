@@ -251,8 +251,11 @@ static asim_code try_config(const planner *p, const asim_sweep_config *config, b
     asim_code code = asim_setup_policy(p->cli, &request, NULL, &setup, p->err);
     if (code)
         return code;
-    if (judge)
+    if (judge) {
         code = asim_setup_check_conf(&setup, config->conf, p->err);
+        if (!code)
+            asim_setup_warn_conf(&setup, config->conf, "--conf");
+    }
     asim_setup_fini(&setup, p->cli->mem);
     return code;
 }

@@ -168,11 +168,10 @@ static asim_code list_results(session *s, size_t index, asim_sweep_trace *trace,
 {
     const asim_sweep_plan *plan = s->job->plan;
     const asim_trace *events = trace->trace;
-    const char *settings = events->settings == ASIM_NO_INDEX ? NULL : events->strings[events->settings].text;
     for (size_t i = 0; i < plan->count; i++) {
         const asim_setup_request request = {.policy = plan->configs[i].policy, .conf = plan->configs[i].conf};
         asim_setup setup;
-        asim_code code = asim_setup_policy(s->cli, &request, settings, &setup, err);
+        asim_code code = asim_setup_policy(s->cli, &request, events, &setup, err);
         if (code)
             return code;
         asim_sweep_result *result = new_result(s, trace, i, &setup, err);

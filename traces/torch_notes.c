@@ -31,3 +31,18 @@ unsigned asim_torch_noted_device(const asim_trace *trace, unsigned device)
     }
     return device;
 }
+
+unsigned asim_torch_noted_release(const asim_trace *trace)
+{
+    for (uint32_t i = 0; i < trace->note_count; i++) {
+        const char *text = trace->strings[trace->notes[i]].text;
+        unsigned from[2], to[2];
+        int read = 0;
+        if (sscanf(text, ASIM_TORCH_LAYOUT_NOTE "%n", &from[0], &from[1], &to[0], &to[1], &read) == 4 &&
+            read > 0 && to[0] < 100 && to[1] < 100)
+            return to[0] * 100 + to[1];
+        if (sscanf(text, ASIM_TORCH_NEWEST_NOTE "%n", &from[0], &from[1], &read) == 2 && read > 0)
+            return ASIM_TORCH_NEWEST;
+    }
+    return 0;
+}

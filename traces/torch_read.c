@@ -1,5 +1,7 @@
 #include "traces/torch_records.h"
 
+#include "traces/torch_layout.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -36,6 +38,7 @@
     X(device_traces)                                                                                         \
     X(allocator_settings)                                                                                    \
     X(external_annotations)                                                                                  \
+    X(host_segments)                                                                                         \
     X(PYTORCH_CUDA_ALLOC_CONF)                                                                               \
     X(PYTORCH_ALLOC_CONF)                                                                                    \
     X(max_split_size)                                                                                        \
@@ -153,6 +156,12 @@ static bool says_something(asim_pickle_value value)
     return asim_pickle_tag(value) == ASIM_PICKLE_STRING && string != EMPTY_STRING && string != NOT_AVAILABLE;
 }
 
+static void met_key(asim_torch_records *r, unsigned since)
+{
+    if (r->newest_key < since)
+        r->newest_key = since;
+}
+
 static asim_code read_entry(asim_torch_records *r, const asim_pickle_item *pairs, size_t count,
                             asim_pickle_value *ret_value, asim_err *err)
 {
@@ -185,6 +194,7 @@ static asim_code read_entry(asim_torch_records *r, const asim_pickle_item *pairs
             code = number(r, key, value, &stream, err);
             break;
         case W_time_us:
+            met_key(r, ASIM_TORCH_SINCE_TIMES);
             if (asim_pickle_tag(value) != ASIM_PICKLE_NONE)
                 code = number(r, key, value, &e.time_us, err);
             break;
@@ -192,10 +202,12 @@ static asim_code read_entry(asim_torch_records *r, const asim_pickle_item *pairs
             e.stack = stack_of(value);
             break;
         case W_pool_id:
+            met_key(r, ASIM_TORCH_SINCE_POOL_IDS);
             code = pool_of(r, value, &pool, err);
             break;
         case W_compile_context:
         case W_user_metadata:
+            met_key(r, key == W_compile_context ? ASIM_TORCH_SINCE_CONTEXTS : ASIM_TORCH_SINCE_METADATA);
             r->has_metadata = r->has_metadata || says_something(value);
             break;
         default:
@@ -499,6 +511,12 @@ static asim_code read_top(asim_torch_records *r, const asim_pickle_item *pairs, 
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t key = word_of(pairs[i].a);
+        if (key == W_allocator_settings)
+            met_key(r, ASIM_TORCH_SINCE_SETTINGS);
+        else if (key == W_external_annotations)
+            met_key(r, ASIM_TORCH_SINCE_ANNOTATIONS);
+        else if (key == W_host_segments)
+            met_key(r, ASIM_TORCH_SINCE_HOST);
         if (key != W_segments && key != W_device_traces)
             continue;
         if (asim_pickle_tag(pairs[i].b) != RANGE)

@@ -105,7 +105,8 @@ typedef struct asim_torch_records {
     size_t range_count, range_capacity;
 
     asim_torch_settings settings;
-    bool has_metadata; /* some entry carries a user's text or a compile context that says something */
+    unsigned newest_key; /* release of the newest key met (traces/torch_layout.h); 0: none that tells */
+    bool has_metadata;   /* some entry carries a user's text or a compile context that says something */
     /* Filled from the top level. */
     asim_torch_range segment_range;
     asim_torch_range trace_ranges; /* of ranges, one a device */

@@ -1,6 +1,7 @@
 #include "traces/torch_snapshot.h"
 
 #include "traces/torch_emit.h"
+#include "traces/torch_layout.h"
 #include "traces/torch_notes.h"
 
 #include <inttypes.h>
@@ -116,6 +117,24 @@ static asim_code settings(import *m)
         return ASIM_OK;
     text[at - 1] = 0;
     return m->sink->ops->settings(m->sink->ctx, text, m->err);
+}
+
+/* Which releases write the keys that the snapshot has. */
+static void note_layout(import *m)
+{
+    static const unsigned since[] = {ASIM_TORCH_SINCE_DICT,     ASIM_TORCH_SINCE_TIMES,
+                                     ASIM_TORCH_SINCE_SETTINGS, ASIM_TORCH_SINCE_ANNOTATIONS,
+                                     ASIM_TORCH_SINCE_CONTEXTS, ASIM_TORCH_SINCE_METADATA,
+                                     ASIM_TORCH_SINCE_POOL_IDS, ASIM_TORCH_SINCE_HOST};
+    const size_t count = sizeof since / sizeof *since;
+    size_t at = 0;
+    while (at + 1 < count && since[at + 1] <= m->records.newest_key)
+        at++;
+    if (at + 1 == count)
+        note(m, ASIM_TORCH_NEWEST_NOTE, since[at] / 100, since[at] % 100);
+    else
+        note(m, ASIM_TORCH_LAYOUT_NOTE, since[at] / 100, since[at] % 100, (since[at + 1] - 1) / 100,
+             (since[at + 1] - 1) % 100);
 }
 
 static void notes_of_window(import *m)
@@ -247,6 +266,8 @@ static asim_code import_all(import *m, const asim_input *input, const asim_hostm
             asim_torch_emit(&m->records, m->devices, m->device_count, m->base_us, m->sink, &m->tally, m->err);
     if (code)
         return code;
+    if (m->entries > 0)
+        note_layout(m);
     notes_of_window(m);
     notes_of_calls(m);
     notes_of_devices(m);

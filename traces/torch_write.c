@@ -1,6 +1,7 @@
 #include "traces/torch_write.h"
 
 #include "traces/pickle_write.h"
+#include "traces/torch_layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -496,17 +497,17 @@ static void top_level(writer *w)
 static layout layout_of(unsigned release)
 {
     return (layout){
-        .bare_list = release < 200,
-        .requested = release >= 200,
-        .addresses = release >= 201,
-        .times = release >= 202,
-        .settings = release >= 203,
-        .annotations = release >= 205,
-        .compile_context = release >= 208,
-        .user_metadata = release >= 210,
-        .reuse_setting = release >= 209,
-        .pool_ids = release >= 212,
-        .host = release >= 214,
+        .bare_list = release < ASIM_TORCH_SINCE_DICT,
+        .requested = release >= ASIM_TORCH_SINCE_DICT,
+        .addresses = release >= ASIM_TORCH_SINCE_ADDRESSES,
+        .times = release >= ASIM_TORCH_SINCE_TIMES,
+        .settings = release >= ASIM_TORCH_SINCE_SETTINGS,
+        .annotations = release >= ASIM_TORCH_SINCE_ANNOTATIONS,
+        .compile_context = release >= ASIM_TORCH_SINCE_CONTEXTS,
+        .user_metadata = release >= ASIM_TORCH_SINCE_METADATA,
+        .reuse_setting = release >= ASIM_TORCH_SINCE_REUSE_SETTING,
+        .pool_ids = release >= ASIM_TORCH_SINCE_POOL_IDS,
+        .host = release >= ASIM_TORCH_SINCE_HOST,
     };
 }
 
@@ -515,11 +516,11 @@ unsigned asim_torch_release(const char *text)
     char *end;
     unsigned long major = strtoul(text, &end, 10);
     if (end == text || *end != '.')
-        return ASIM_TORCH_OUT_NEWEST;
+        return ASIM_TORCH_NEWEST;
     const char *rest = end + 1;
     unsigned long minor = strtoul(rest, &end, 10);
     if (end == rest || (*end && *end != '.') || major < 1 || major > 2 || minor > 98)
-        return ASIM_TORCH_OUT_NEWEST;
+        return ASIM_TORCH_NEWEST;
     return (unsigned)(major * 100 + minor);
 }
 

@@ -18,7 +18,6 @@
 
 enum {
     ASIM_TORCH_OUT_DIVISIONS = 16,
-    ASIM_TORCH_OUT_NEWEST = 299, /* a release after all that are known */
 };
 
 typedef enum asim_torch_out_action {
@@ -96,7 +95,7 @@ typedef struct asim_torch_out {
     const asim_torch_out_settings *settings; /* NULL: none, and no key */
 } asim_torch_out;
 
-/* "2.6" and "2.6.1" are 206, "1.13" is 113; ASIM_TORCH_OUT_NEWEST for anything else. */
+/* "2.6" and "2.6.1" are 206, "1.13" is 113; ASIM_TORCH_NEWEST for anything else. */
 unsigned asim_torch_release(const char *text);
 
 /* Release 1.13 keeps no history and no annotations: those are left out (section 21). */

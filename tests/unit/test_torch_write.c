@@ -4,6 +4,7 @@
 #include "traces/input.h"
 #include "traces/native.h"
 #include "traces/pickle_write.h"
+#include "traces/torch_layout.h"
 #include "traces/torch_notes.h"
 #include "traces/torch_snapshot.h"
 #include "traces/torch_write.h"
@@ -225,9 +226,9 @@ Test(torch_write, keys_of_releases)
     cr_assert_eq(asim_torch_release("2.6"), 206);
     cr_assert_eq(asim_torch_release("1.13.1"), 113);
     cr_assert_eq(asim_torch_release("2.13"), 213);
-    cr_assert_eq(asim_torch_release(""), ASIM_TORCH_OUT_NEWEST);
-    cr_assert_eq(asim_torch_release("2.6x"), ASIM_TORCH_OUT_NEWEST);
-    cr_assert_eq(asim_torch_release("9.1"), ASIM_TORCH_OUT_NEWEST);
+    cr_assert_eq(asim_torch_release(""), ASIM_TORCH_NEWEST);
+    cr_assert_eq(asim_torch_release("2.6x"), ASIM_TORCH_NEWEST);
+    cr_assert_eq(asim_torch_release("9.1"), ASIM_TORCH_NEWEST);
 }
 
 Test(torch_write, reads_back)
@@ -253,6 +254,39 @@ Test(torch_write, reads_back)
         cr_assert_eq(back->start_unix_ns, releases[r] >= 202 ? 1000000 : 0);
         if (releases[r] >= 204)
             cr_assert_str_eq(back->strings[back->settings].text, "max_split_size_mb:64");
+        asim_trace_release(back);
+    }
+}
+
+/* Section 26: a snapshot's keys tell the newest release that it can come from, and the import keeps it. */
+Test(torch_write, keys_tell_the_release)
+{
+    static const struct {
+        unsigned release, newest;
+    } cases[] = {{201, 201},
+                 {202, 202},
+                 {204, 204},
+                 {205, 207},
+                 {206, 207},
+                 {207, 207},
+                 {209, 209},
+                 {210, 211},
+                 {211, 211},
+                 {213, 213},
+                 {214, ASIM_TORCH_NEWEST},
+                 {ASIM_TORCH_NEWEST, ASIM_TORCH_NEWEST}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        asim_err err = ASIM_ERR_INIT;
+        asim_torch_out out = snapshot(cases[i].release);
+        cr_assert_eq(asim_torch_write(target, &out, asim_hostmem_libc(), &err), ASIM_OK, "%s", err.message);
+        asim_trace *back = import();
+        cr_assert_eq(asim_torch_noted_release(back), cases[i].newest, "%u: %u", cases[i].release,
+                     asim_torch_noted_release(back));
+        asim_trace_release(back);
+        out.entry_count = 0; /* without history the keys of entries are not seen: nothing is said */
+        cr_assert_eq(asim_torch_write(target, &out, asim_hostmem_libc(), &err), ASIM_OK, "%s", err.message);
+        back = import();
+        cr_assert_eq(asim_torch_noted_release(back), 0);
         asim_trace_release(back);
     }
 }
