@@ -10,13 +10,18 @@ extern const asim_policy *const asim_policies[];
 /* By name, exactly as typed; NULL where there is none. */
 const asim_policy *asim_policy_find(const char *name);
 
+extern const asim_policy asim_policy_best_fit;
 extern const asim_policy asim_policy_bfc;
+extern const asim_policy asim_policy_buddy;
+extern const asim_policy asim_policy_first_fit;
 extern const asim_policy asim_policy_lower_bound;
 extern const asim_policy asim_policy_null;
+extern const asim_policy asim_policy_pow2;
 extern const asim_policy asim_policy_rmm_arena;
 extern const asim_policy asim_policy_rmm_binning;
 extern const asim_policy asim_policy_rmm_pool;
 extern const asim_policy asim_policy_skeleton;
+extern const asim_policy asim_policy_tlsf;
 extern const asim_policy asim_policy_torchcache;
 
 #endif
