@@ -31,7 +31,7 @@
  *
  * Left out: the virtual-memory suballocator that joins regions (compiled out in that release), timestamped
  * chunks (SetTimingCounter, off by default), visitors, the memory dump. By default TensorFlow leaves some
- * memory to the system (225 MiB to 1.5 GiB by device): set system_memory for that; the default here is none,
+ * memory to the system (225 to 1800 MiB by device): set system_memory for that; the default here is none,
  * as for the other policies. Where a refused region of less than 2,561 bytes no longer shrinks by a tenth,
  * the original asks for it for ever; here the request fails.
  */
@@ -106,7 +106,8 @@ static const asim_param params[] = {
      .default_text = "0",
      .min = 0,
      .max = UINT64_C(1) << 40,
-     .help = "bytes left free where neither limit nor fraction is set; TensorFlow: 225 MiB to 1536 MiB"},
+     .help =
+         "bytes left free where neither limit nor fraction is set; TensorFlow: 225 to 1800 MiB by device"},
 };
 
 typedef struct bfc_device {

@@ -1,5 +1,5 @@
-/* bfc against the values that TensorFlow's own test asserts (gpu_bfc_allocator_test.cc of release 2.15, named
- * at each test), and against hand calculations by the rules of bfc_allocator.cc. */
+/* bfc against the values that TensorFlow's own test asserts (gpu_bfc_allocator_test.cc, named at each test),
+ * and against hand calculations by the rules of bfc_allocator.cc. */
 #include "tests/unit/policy_run.h"
 
 static void expect_stats(const pr_run *run, int64_t allocs, int64_t in_use, int64_t peak, int64_t largest)
