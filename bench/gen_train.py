@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """gen_train.py EVENTS [SEED]: writes a training run as a text trace of about EVENTS events.
 
-Twelve transformer layers, width 1024, batch 4; the sequence length is drawn anew each step from 64 values between 128 and
-1024, so that sizes change and free blocks of many sizes stay behind. Activations of the forward pass live until their
-layer's backward pass; gradients and optimizer state live on. Same arguments, same bytes."""
+Twelve transformer layers, width 1024, batch 4; the sequence length is drawn anew each step from 64 values between 128
+and 1024, so that sizes change and free blocks of many sizes stay behind. Activations of the forward pass live until
+their layer's backward pass; gradients and optimizer state live on. Same arguments, same bytes."""
 import random
 import sys
 

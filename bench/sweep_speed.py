@@ -4,9 +4,9 @@
 usage: sweep_speed.py ALLOCSIM [EVENTS]
 
 64 values of max_split_size_mb on a training run of EVENTS events (a million) that gen_train.py writes: once each with
-`run`, one after another, and all at once with `sweep` into a store. The ratio is the sweep's wall time to that of the 64
-replays divided by the cores; 1 is perfect, with decoding and storing for nothing. Best of three each; the results of
-both have to be equal."""
+`run`, one after another, and all at once with `sweep` into a store. The ratio is the sweep's wall time to that of the
+64 replays divided by the cores; 1 is perfect, with decoding and storing for nothing. Best of three each; the results
+of both have to be equal."""
 import json
 import os
 import subprocess
@@ -61,7 +61,8 @@ def main(allocsim, events='1000000'):
     if expected != first or expected != second:
         sys.exit('the sweep and the single replays give different results')
     print(f'{len(VALUES)} values, {events} events, {cores} cores, {len(set(expected))} different outcomes')
-    print(f'  replays alone, one after another   {alone:7.2f} s   {int(events) * len(VALUES) / alone / 1e6:.1f} M events/s')
+    rate = int(events) * len(VALUES) / alone / 1e6
+    print(f'  replays alone, one after another   {alone:7.2f} s   {rate:.1f} M events/s')
     for name, took in (('sweep into a store', stored), ('sweep without a store', unstored)):
         print(f'  {name:34} {took:7.2f} s   {took / (alone / cores):.2f} of the replays / cores')
 

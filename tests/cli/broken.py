@@ -141,6 +141,19 @@ def cases(allocsim):
     yield 'profile is nonsense', with_recording('p.profile', b'name x\nspeed 3\n'), \
         store + ['--device', 'p.profile'], 3, 'p.profile'
 
+    sweep = ['sweep', '--max-split', '32:64:x2']
+    yield 'sweep of nothing', lambda: None, sweep + ['none.zst', 'neither.zst'], 3, 'none.zst: .*No such file'
+    yield 'sweep of a text', put_pickle(lambda: b'hello sweep\n' * 9), sweep + ['./x.pickle'], 3, 'neither a trace'
+    yield 'sweep into a folder', with_recording('s.db'), sweep + ['--db', 's.db', 'small.pickle'], 3, 's.db: a dir'
+    yield 'sweep with a range that ends early', recording, ['sweep', '--max-split', '64:32:+8', 'small.pickle'], 2, \
+        'the range 64:32:.8: it ends before it begins'
+    yield 'sweep over an unknown parameter', recording, ['sweep', '--set', 'max_split=64', 'small.pickle'], 2, \
+        'has a parameter max_split'
+    yield 'merge of a text', with_recording('x.db', b'not a store\n' * 99), ['db', 'merge', 'new.db', 'x.db'], 3, \
+        'x.db: not a store'
+    yield 'merge of an empty store', lambda: put('x.db', b''), ['db', 'merge', 'new.db', 'x.db'], 3, 'an empty file'
+    yield 'merge into no folder', lambda: put('x.db', b''), ['db', 'merge', 'none/new.db', 'x.db'], 5, 'none: No such'
+
 
 def restricted_cases():
     """Run by a user that permissions hold for."""
@@ -160,6 +173,8 @@ def restricted_cases():
     yield 'read-only store', read_only_file, ['run', 'small.pickle'], 5, "store can't be written: Permission"
     yield 'read-only folder', read_only_folder, ['run', '--db', 'locked/a.db', 'small.pickle'], 5, \
         "folder can't be written"
+    yield 'sweep into a read-only folder', read_only_folder, ['sweep', '--db', 'locked/s.db', 'small.pickle'], 5, \
+        'locked/s.db: .*can.t be written'
     yield 'unreadable file', unreadable, ['run', '--no-db', 'x.pickle'], 5, 'Permission denied'
 
 
