@@ -65,7 +65,7 @@ static void print_row(FILE *out, const asim_sweep_view *view, const asim_sweep_t
     bool failing = row->result->failed || row->failures > 0;
     const char *on = !view->colour ? "" : failing ? RED : best ? GREEN : "";
     const char *off = on[0] ? PLAIN : "";
-    fprintf(out, "%s%c %-*s", on, best ? '*' : ' ', (int)width, row->label);
+    fprintf(out, "%s%c %-*s", on, best ? '*' : failing ? '!' : ' ', (int)width, row->label);
     if (row->label_size - 1 > width)
         fprintf(out, "\n  %-*s", (int)width, "");
     if (row->result->failed) {
@@ -122,6 +122,11 @@ static void print_trace(FILE *out, const asim_sweep_view *view, const asim_sweep
         print_row(out, view, trace, &rows->rows[i], &rows->rows[first], i == best && rows->count > 1, width);
     if (best < rows->count && rows->count > 1)
         fputs("  * reserves least of those that serve every request\n", out);
+    for (size_t i = 0; i < rows->count; i++)
+        if (!rows->rows[i].result->failed && rows->rows[i].failures > 0) {
+            fputs("  ! did not serve every request: what it reserved is no answer\n", out);
+            break;
+        }
 }
 
 /* A table for each trace and capacity: what runs on different devices is not compared. */
@@ -142,19 +147,26 @@ static asim_code print_capacity(FILE *out, const asim_sweep_view *view, const as
     return code;
 }
 
+/* Whether configuration k is the first of its capacity: capacities are the outermost of the plan's loops. */
+static bool begins_capacity(const asim_sweep_plan *plan, size_t k)
+{
+    return k == 0 || plan->configs[k - 1].capacity != plan->configs[k].capacity;
+}
+
 asim_code asim_sweep_table(FILE *out, const asim_sweep_view *view, const asim_hostmem *mem, asim_err *err)
 {
+    const asim_sweep_plan *plan = view->plan;
     bool first = true;
+    asim_code code = ASIM_OK;
     for (size_t i = 0; i < view->outcome->trace_count; i++)
-        for (size_t k = 0; k < view->plan->count; k++) { /* capacities are the outermost of its loops */
-            uint64_t capacity = view->plan->configs[k].capacity;
-            if (k > 0 && view->plan->configs[k - 1].capacity == capacity)
-                continue;
-            asim_code code = print_capacity(out, view, &view->outcome->traces[i], capacity, &first, mem, err);
-            if (code)
-                return code;
-        }
-    return ASIM_OK;
+        for (size_t k = 0; k < plan->count && !code; k++)
+            if (begins_capacity(plan, k))
+                code = print_capacity(out, view, &view->outcome->traces[i], plan->configs[k].capacity, &first,
+                                      mem, err);
+    for (size_t k = 0; k < plan->count && !code; k++)
+        if (begins_capacity(plan, k))
+            asim_sweep_totals(out, view, plan->configs[k].capacity);
+    return code;
 }
 
 /* Calls print for each result of each trace, in the view's order. */

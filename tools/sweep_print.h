@@ -27,6 +27,10 @@ typedef struct asim_sweep_view {
     bool colour;
 } asim_sweep_view;
 
+/* Over all traces, for the configurations of one capacity: each at its worst, that trace named, and in sum.
+ * Prints nothing where fewer than two traces were opened. */
+void asim_sweep_totals(FILE *out, const asim_sweep_view *view, uint64_t capacity);
+
 /* Each fails (ASIM_E_SYSTEM) only for lack of memory. A run that ended by a fault has a line in the table
  * and none in the other forms. */
 asim_code asim_sweep_table(FILE *out, const asim_sweep_view *view, const asim_hostmem *mem, asim_err *err);
