@@ -67,7 +67,7 @@ def stop_at_random(sweeps, expected, took, chance, number):
     """Stops a chain of sweeps over one store until all is stored, then lets one end; returns how many were stopped."""
     db = f'{int(number)}-{chance.randrange(1 << 30)}.db'
     path = os.path.join(sweeps.folder, db)
-    stops = kept = 0
+    stops = kept = told = 0
     while kept < len(expected):
         before = stores.about(path) if os.path.exists(path) else {}
         status, out, err = sweeps.stopped(db, chance.uniform(0, took / 4), number)
@@ -82,11 +82,15 @@ def stop_at_random(sweeps, expected, took, chance, number):
             after = stores.about(path)
             if {run: after.get(run) for run in before} != before:
                 fail('a stored run was repeated or lost')
-            if number != signal.SIGKILL and not out and f'runs in {db}: {kept};' not in err:
+            # Before the sweep begins, a signal ends the program without a word.
+            if 'stopped' in err and f'runs in {db}: {kept};' not in err:
                 fail(f'{kept} runs are in the store, and the message says: {err}')
+            told += 'stopped' in err
     sweeps.whole(db)
     if compare(path, expected, 'at the end') != len(expected):
         fail('the sweep that went on is not complete')
+    if number != signal.SIGKILL and not told:
+        fail('no sweep said that it was stopped')
     return stops
 
 
