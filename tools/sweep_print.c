@@ -14,7 +14,6 @@
 enum {
     LABEL_MIN = 13, /* "configuration" */
     LABEL_MAX = 44, /* longer ones have a line of their own */
-    SHARED_MAX = 1024,
 };
 
 /* How much more is reserved than is alive at once, in tenths of a percent: "+9.5 %". */
@@ -80,21 +79,12 @@ static void print_row(FILE *out, const asim_sweep_view *view, const asim_sweep_t
             row->failures ? asim_human_count(row->failures, (char[ASIM_UNITS_MAX]){0}) : "none", off);
 }
 
-/* Parameters that stand in no label, one line a policy. */
+/* Parameters that stand in no label. */
 static void print_shared(FILE *out, const asim_sweep_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++) {
-        const char *policy = rows->rows[i].result->run.policy;
-        size_t earlier = 0;
-        while (earlier < i && strcmp(rows->rows[earlier].result->run.policy, policy) != 0)
-            earlier++;
-        char text[SHARED_MAX];
-        if (earlier < i)
-            continue;
-        asim_sweep_rows_shared(rows, policy, text, sizeof text);
-        if (text[0])
-            fprintf(out, "  every %s here: %s\n", policy, text);
-    }
+    for (size_t i = 0; i < rows->shared_count; i++)
+        if (rows->shared[i].text[0])
+            fprintf(out, "  every %s here: %s\n", rows->shared[i].policy, rows->shared[i].text);
 }
 
 static void print_trace(FILE *out, const asim_sweep_view *view, const asim_sweep_trace *trace,

@@ -110,36 +110,71 @@ static bool has_item(const char *params, const char *item, size_t length)
     return false;
 }
 
-/* Whether all rows of the row's policy have this parameter; a policy with one row shares nothing. */
-static bool is_shared(const asim_sweep_rows *rows, const char *policy, const char *item, size_t length)
-{
-    size_t of_policy = 0;
-    for (size_t i = 0; i < rows->count; i++) {
-        const asim_stored_run *run = &rows->rows[i].result->run;
-        if (strcmp(run->policy, policy) != 0)
-            continue;
-        of_policy++;
-        if (!has_item(run->params, item, length))
-            return false;
-    }
-    return of_policy > 1;
-}
-
 static void append(char *text, size_t capacity, const char *separator, const char *item, size_t length)
 {
     size_t used = strlen(text);
     snprintf(text + used, capacity - used, "%s%.*s", separator, (int)length, item);
 }
 
-asim_code asim_sweep_rows_label(asim_sweep_rows *rows, const asim_hostmem *mem, asim_err *err)
+static asim_sweep_shared *find_shared(const asim_sweep_rows *rows, const char *policy)
+{
+    for (size_t i = 0; i < rows->shared_count; i++)
+        if (strcmp(rows->shared[i].policy, policy) == 0)
+            return &rows->shared[i];
+    return NULL;
+}
+
+/* Keeps of the shared parameters those that these have too. */
+static void intersect(asim_sweep_shared *shared, const char *params)
+{
+    char kept[ASIM_SHARED_MAX] = "";
+    for (const char *item = shared->text; *item;) {
+        size_t length = item_length(item);
+        if (has_item(params, item, length))
+            append(kept, sizeof kept, kept[0] ? "," : "", item, length);
+        item += length + (item[length] == ',');
+    }
+    strcpy(shared->text, kept);
+}
+
+static asim_code fill_shared(asim_sweep_rows *rows, const asim_hostmem *mem, asim_err *err)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const asim_stored_run *run = &rows->rows[i].result->run;
+        asim_sweep_shared *shared = find_shared(rows, run->policy);
+        if (shared) {
+            shared->rows++;
+            intersect(shared, run->params);
+            continue;
+        }
+        void *grown = rows->shared;
+        asim_code code = asim_mem_grow(mem, &grown, &rows->shared_capacity, rows->shared_count + 1,
+                                       sizeof *rows->shared, err);
+        if (code)
+            return code;
+        rows->shared = grown;
+        shared = &rows->shared[rows->shared_count++];
+        *shared = (asim_sweep_shared){.policy = run->policy, .rows = 1};
+        if (strlen(run->params) < sizeof shared->text) /* longer ones stay in the labels */
+            strcpy(shared->text, run->params);
+    }
+    for (size_t i = 0; i < rows->shared_count; i++)
+        if (rows->shared[i].rows == 1)
+            rows->shared[i].text[0] = 0;
+    return ASIM_OK;
+}
+
+asim_code asim_sweep_rows_label(asim_sweep_rows *rows, const asim_hostmem *mem, asim_err *err)
+{
+    asim_code code = fill_shared(rows, mem, err);
+    for (size_t i = 0; i < rows->count && !code; i++) {
+        const asim_stored_run *run = &rows->rows[i].result->run;
+        const char *shared = find_shared(rows, run->policy)->text;
         char text[LABEL_MAX] = "";
         append(text, sizeof text, "", run->policy, strlen(run->policy));
         for (const char *item = run->params; *item;) {
             size_t length = item_length(item);
-            if (!is_shared(rows, run->policy, item, length))
+            if (!has_item(shared, item, length))
                 append(text, sizeof text, " ", item, length);
             item += length + (item[length] == ',');
         }
@@ -151,24 +186,7 @@ asim_code asim_sweep_rows_label(asim_sweep_rows *rows, const asim_hostmem *mem, 
         rows->rows[i].label = label;
         rows->rows[i].label_size = size;
     }
-    return ASIM_OK;
-}
-
-void asim_sweep_rows_shared(const asim_sweep_rows *rows, const char *policy, char *ret_text, size_t capacity)
-{
-    ret_text[0] = 0;
-    for (size_t i = 0; i < rows->count; i++) {
-        const asim_stored_run *run = &rows->rows[i].result->run;
-        if (strcmp(run->policy, policy) != 0)
-            continue;
-        for (const char *item = run->params; *item;) {
-            size_t length = item_length(item);
-            if (is_shared(rows, policy, item, length))
-                append(ret_text, capacity, ret_text[0] ? "," : "", item, length);
-            item += length + (item[length] == ',');
-        }
-        return;
-    }
+    return code;
 }
 
 /* A policy that is no allocator (null) can't be the best one. Plug-ins and others are. */
@@ -206,5 +224,6 @@ void asim_sweep_rows_fini(asim_sweep_rows *rows, const asim_hostmem *mem)
     for (size_t i = 0; i < rows->count; i++)
         asim_mem_free(mem, rows->rows[i].label, rows->rows[i].label_size, 1);
     asim_mem_free(mem, rows->rows, rows->capacity, sizeof *rows->rows);
+    asim_mem_free(mem, rows->shared, rows->shared_capacity, sizeof *rows->shared);
     *rows = (asim_sweep_rows){0};
 }

@@ -11,9 +11,22 @@ typedef struct asim_sweep_row {
     uint64_t reserved, internal, external, calls, stall, failures;
 } asim_sweep_row;
 
+enum {
+    ASIM_SHARED_MAX = 1024 /* bytes of a policy's shared parameters, with the closing zero */
+};
+
+/* The parameters that all rows of a policy have, if there are several rows: labels leave them out. */
+typedef struct asim_sweep_shared {
+    const char *policy;
+    size_t rows;
+    char text[ASIM_SHARED_MAX]; /* "torch=2.9,fraction=0.5", or "" */
+} asim_sweep_shared;
+
 typedef struct asim_sweep_rows {
     asim_sweep_row *rows;
     size_t count, capacity;
+    asim_sweep_shared *shared; /* one a policy, in the order of their first rows */
+    size_t shared_count, shared_capacity;
 } asim_sweep_rows;
 
 /* The results of one trace, ordered; with `only`, those whose configuration asks for this capacity. Runs that
@@ -22,11 +35,9 @@ asim_code asim_sweep_rows_make(const asim_sweep_view *view, const asim_sweep_tra
                                uint64_t capacity, asim_sweep_rows *rows, const asim_hostmem *mem,
                                asim_err *err);
 
-/* Gives each row its label: the policy and those of its parameters that not all rows of the policy share. */
+/* Gives each row its label: the policy and those of its parameters that not all rows of the policy share; and
+ * fills shared. */
 asim_code asim_sweep_rows_label(asim_sweep_rows *rows, const asim_hostmem *mem, asim_err *err);
-
-/* The parameters that all rows of a policy share and that labels leave out; "" where there are none. */
-void asim_sweep_rows_shared(const asim_sweep_rows *rows, const char *policy, char *ret_text, size_t capacity);
 
 /* The row with the smallest reserved peak among those without failures (ties: the least stall, then the
  * first); count where no row is, or where all are equal. */

@@ -5,6 +5,7 @@ usage: terminal.py ALLOCSIM
 """
 import os
 import pty
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,27 @@ def check(allocsim):
             yield 'a bar in a pipe'
 
 
+def check_sweep(allocsim):
+    """Done of all runs, events a second and the time that is left, for a sweep of two seconds and more."""
+    pattern = re.compile(rb'sweeping \[#*\.*\] +\d+ %  \d+ of (\d+) runs, \d+\.\d M/s, \d+(\.\d+)? (s|ms|us|ns) left')
+    with tempfile.TemporaryDirectory(prefix='allocsim-terminal-') as folder:
+        count, most = 500, 60_000
+        while True:
+            with open(os.path.join(folder, 't.txt'), 'w', encoding='utf-8') as file:
+                file.write('alloc a 3MiB\nfree a\n' * 1000)
+            command = [allocsim, 'sweep', '--no-db', '--jobs', '1', '--format', 'csv', '--max-split',
+                       f'21:{20 + count}:+1', 't.txt']
+            _, err, status = on_terminal(command, folder, out=False)
+            if status or b'sweeping [' in err or count > most:
+                break
+            count *= 2
+        found = pattern.search(err)
+        if status or not found or int(found[1]) != count:
+            yield f'no bar with rate and remaining time for {count} runs: {err[:300]}'
+        if not err.rstrip(b'\r\n').endswith(b'\033[K') and b'\r\033[K' not in err:
+            yield f'the bar of a sweep is not wiped: {err[-300:]}'
+
+
 def main(allocsim):
     try:
         for end in pty.openpty():
@@ -92,7 +114,7 @@ def main(allocsim):
     except OSError as error:
         print(f'skipped: this system gives no terminal: {error}')
         return 77
-    problems = list(check(os.path.abspath(allocsim)))
+    problems = list(check(os.path.abspath(allocsim))) + list(check_sweep(os.path.abspath(allocsim)))
     print('\n'.join(problems) or 'a terminal sees what it should')
     return 1 if problems else 0
 
