@@ -1,4 +1,5 @@
 /* allocsim sweep: policies by parameters by capacities by traces, side by side; resumes where it stopped. */
+#include "tools/expect.h"
 #include "tools/interrupt.h"
 #include "tools/setup.h"
 #include "tools/sweep_print.h"
@@ -16,16 +17,17 @@ enum {
 };
 
 typedef struct options {
-    asim_option_list policies, sets, confs;
+    asim_option_list policies, sets, confs, expect;
     const char *max_split, *torch, *capacity, *device, *db, *shard;
     uint64_t jobs, seed, samples;
-    int format, sort;
+    int format, sort, check;
     bool no_db;
 } options;
 
 static const options defaults = {.db = "allocsim.db", .samples = 200};
 
 static const char *const formats[] = {"table", "json", "csv", NULL};
+static const char *const checks[] = {"off", "placements", "full", NULL};
 
 #define AT(field) offsetof(options, field)
 static const asim_option table[] = {
@@ -89,6 +91,17 @@ static const asim_option table[] = {
      .argument = "COLUMN",
      .help = "reserved, internal, ..., failures [listed]",
      .choices = asim_sweep_orders},
+    {.name = "check",
+     .type = ASIM_OPTION_CHOICE,
+     .offset = AT(check),
+     .argument = "LEVEL",
+     .help = "off, placements or full [off]",
+     .choices = checks},
+    {.name = "expect",
+     .type = ASIM_OPTION_LIST,
+     .offset = AT(expect),
+     .argument = "EXPR",
+     .help = "no-oom, METRIC<=SIZE, ...: exit 1 if not so"},
     {.name = "jobs",
      .letter = 'j',
      .type = ASIM_OPTION_NUMBER,
@@ -141,18 +154,12 @@ static asim_code name_store(const options *o, size_t shard, size_t shards, char 
     return ASIM_OK;
 }
 
-static int print(const asim_cli *cli, const options *o, const asim_sweep_job *job,
-                 const asim_sweep_outcome *outcome)
+static int print(const asim_cli *cli, const options *o, const asim_sweep_view *view)
 {
-    const asim_sweep_view view = {.plan = job->plan,
-                                  .outcome = outcome,
-                                  .profile = job->profile,
-                                  .order = (asim_sweep_order)o->sort,
-                                  .colour = cli->colour};
     asim_err err = ASIM_ERR_INIT;
-    asim_code code = o->format == FORMAT_JSON  ? asim_sweep_json(stdout, &view, cli->mem, &err)
-                     : o->format == FORMAT_CSV ? asim_sweep_csv(stdout, &view, cli->mem, &err)
-                                               : asim_sweep_table(stdout, &view, cli->mem, &err);
+    asim_code code = o->format == FORMAT_JSON  ? asim_sweep_json(stdout, view, cli->mem, &err)
+                     : o->format == FORMAT_CSV ? asim_sweep_csv(stdout, view, cli->mem, &err)
+                                               : asim_sweep_table(stdout, view, cli->mem, &err);
     return code ? asim_say_error(&err) : 0;
 }
 
@@ -170,7 +177,27 @@ static void sum_up(const asim_cli *cli, const asim_sweep_job *job, const asim_sw
         asim_note(cli, "runs in %s: %zu, of which %zu were there before", job->db, runs, outcome->kept);
 }
 
-static int work(asim_cli *cli, const options *o, asim_sweep_job *job)
+/* Of every run, also of those that were stored before. */
+static int check_expectations(const asim_sweep_view *view, const asim_expectation *expectations, size_t count)
+{
+    int status = 0;
+    for (size_t t = 0; t < view->outcome->trace_count; t++)
+        for (size_t c = 0; view->outcome->traces[t].opened && c < view->outcome->config_count; c++) {
+            const asim_sweep_result *result = view->outcome->traces[t].results[c];
+            for (size_t i = 0; result && result->done && i < count; i++) {
+                if (asim_expect_holds(&expectations[i], &result->run.record))
+                    continue;
+                asim_metric metric = expectations[i].metric;
+                asim_say("%s: %s%s%s: expected %s, but %s is %" PRIu64, result->run.trace_path,
+                         result->run.policy, result->run.params[0] ? "," : "", result->run.params,
+                         expectations[i].text, asim_metric_name(metric), result->run.record.metrics[metric]);
+                status = ASIM_EXIT_NO;
+            }
+        }
+    return status;
+}
+
+static int work(asim_cli *cli, const options *o, asim_sweep_job *job, const asim_expectation *expectations)
 {
     asim_sweep_outcome outcome;
     job->stop = asim_interrupt_watch();
@@ -184,8 +211,15 @@ static int work(asim_cli *cli, const options *o, asim_sweep_job *job)
             asim_say("stopped; nothing is stored");
         status = ASIM_E_SYSTEM;
     } else {
-        int printed = print(cli, o, job, &outcome);
+        const asim_sweep_view view = {.plan = job->plan,
+                                      .outcome = &outcome,
+                                      .profile = job->profile,
+                                      .order = (asim_sweep_order)o->sort,
+                                      .colour = cli->colour};
+        int printed = print(cli, o, &view),
+            expected = check_expectations(&view, expectations, o->expect.count);
         status = printed > status ? printed : status;
+        status = expected > status ? expected : status;
         sum_up(cli, job, &outcome);
     }
     asim_sweep_outcome_fini(&outcome, cli->mem);
@@ -207,9 +241,15 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
                           .seed = o->seed,
                           .samples = (size_t)o->samples,
                           .jobs = (size_t)o->jobs,
+                          .check = (asim_check)o->check,
                           .db = db};
     asim_code code = ASIM_OK;
-    if (o->samples > 0 && o->samples < 6)
+    asim_expectation *expectations = asim_mem_new(cli->mem, o->expect.count + 1, sizeof *expectations);
+    if (!expectations)
+        code = asim_fail_memory(&err, (o->expect.count + 1) * sizeof *expectations);
+    for (size_t i = 0; i < o->expect.count && !code; i++)
+        code = asim_expect_parse(o->expect.items[i], &expectations[i], &err);
+    if (!code && o->samples > 0 && o->samples < 6)
         code = asim_fail(&err, ASIM_E_USAGE, "--samples: write 0 for none, or 6 and more");
     if (!code && o->shard)
         code = read_shard(o->shard, &job.shard, &job.shards, &err);
@@ -226,9 +266,10 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
                          plan.count, count, ASIM_SWEEP_MAX);
     if (!code && !o->no_db)
         code = asim_store_open(db, ASIM_STORE_WRITE, cli->mem, &job.store, &err);
-    int status = code ? asim_say_error(&err) : work(cli, o, &job);
+    int status = code ? asim_say_error(&err) : work(cli, o, &job, expectations);
     asim_store_close(job.store);
     asim_sweep_plan_fini(&plan, cli->mem);
+    asim_mem_free(cli->mem, expectations, o->expect.count + 1, sizeof *expectations);
     asim_interrupt_follow();
     return status;
 }

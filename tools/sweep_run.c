@@ -307,6 +307,7 @@ static asim_code run_one(void *ctx, size_t index, size_t config)
                                           .profile = job->profile,
                                           .capacity = chosen->capacity,
                                           .seed = job->seed,
+                                          .check = job->check,
                                           .samples = job->store ? job->samples : 0,
                                           .history = UINT64_MAX,
                                           .warn = warn_once,

@@ -43,6 +43,7 @@ typedef struct asim_sweep_job {
     uint64_t seed;
     size_t samples; /* rows of the timeline that are stored; 0: none */
     size_t jobs;    /* threads; 0: one a core */
+    asim_check check;
     size_t shard, shards;
     asim_store *store; /* NULL: none */
     const char *db;    /* its name */
