@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills `allocsim run` and `db merge` before every call that changes a file, then fills the disk at every one of them,
-and looks at the store afterwards.
+"""Kills `allocsim run`, `sweep` and `db merge` before every call that changes a file, then fills the disk at every
+one of them, and looks at the store afterwards.
 
 usage: kill_store.py ALLOCSIM SHIM
 
@@ -107,6 +107,29 @@ def fill_everywhere(place, before, saved):
     return fail('it never ends')
 
 
+def sweep_everywhere(place):
+    """A sweep of three runs, killed before every call: what it stored stays, and the next one adds only the rest."""
+    def sweep(**fault):
+        return place.command('sweep', '--jobs', '1', '--db', 'a.db', '--format', 'csv', '--max-split', 'none,32,64',
+                             'small.pickle', **fault)
+
+    for step in range(1, STEPS_MAX):
+        place.restore(None)
+        done = sweep(fault=step)
+        if done.returncode == 0:
+            return step - 1
+        kept = 0
+        if place.content():
+            checked = place.command('db', 'check', 'a.db')
+            kept = place.runs() or 0  # none: the first run's journal is rolled back to an empty file
+            if checked.returncode and kept or kept > 3:
+                fail(f'a sweep killed at step {step}: {kept} runs: {checked.stdout}{checked.stderr}')
+        again = sweep()
+        if again.returncode or place.runs() != 3 or f'3, of which {kept} were there before' not in again.stderr:
+            fail(f'a sweep killed at step {step}: the next one does not add {3 - kept} runs: {again.stderr}')
+    return fail('it never ends')
+
+
 def merge_everywhere(place, saved):
     """A merge of two runs into a store of one, killed before every call: the store holds one run or three."""
     other = os.path.join(place.folder, 'other.db')
@@ -136,9 +159,9 @@ def main(allocsim, shim):
         shutil.copy(place.db, saved)
         second = kill_everywhere(place, 1, saved)
         full = fill_everywhere(place, 0, None) + fill_everywhere(place, 1, saved)
-        merged = merge_everywhere(place, saved)
-        print(f'killed at {first} + {second} steps, merges at {merged}, disk full at {full}')
-        if min(first, second, full, merged) < 5:
+        merged, swept = merge_everywhere(place, saved), sweep_everywhere(place)
+        print(f'killed at {first} + {second} steps, merges at {merged}, sweeps at {swept}, disk full at {full}')
+        if min(first, second, full, merged, swept) < 5:
             fail('too few steps: is the shim loaded?')
 
 
