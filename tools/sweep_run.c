@@ -24,6 +24,7 @@ typedef struct session {
     asim_progress progress;
     uint64_t opened, opened_events; /* traces, and the events still to be replayed of them when opened */
     uint64_t guessed;               /* events expected of traces not opened yet */
+    bool store_failed;
     uint64_t warnings[WARNINGS_MAX];
     size_t warning_count;
     pthread_mutex_t lock;
@@ -325,10 +326,12 @@ static asim_code run_one(void *ctx, size_t index, size_t config)
         return ASIM_OK;
     }
     pthread_mutex_lock(&s->lock);
-    code = keep(s, result, &outcome, &err);
+    code = s->store_failed ? ASIM_E_SYSTEM : keep(s, result, &outcome, &err);
+    bool news = code && !s->store_failed;
+    s->store_failed = s->store_failed || code;
     pthread_mutex_unlock(&s->lock);
     asim_outcome_fini(&outcome, s->cli->mem);
-    if (code) {
+    if (news) { /* said once, and the sweep ends */
         int status = asim_say_error(&err);
         pthread_mutex_lock(&s->lock);
         fail_with(s, status);

@@ -109,10 +109,15 @@ def fill_everywhere(place, before, saved):
 
 def sweep_everywhere(place):
     """A sweep of three runs, killed before every call: what it stored stays, and the next one adds only the rest."""
-    def sweep(**fault):
-        return place.command('sweep', '--jobs', '1', '--db', 'a.db', '--format', 'csv', '--max-split', 'none,32,64',
-                             'small.pickle', **fault)
+    def sweep(jobs=1, **fault):
+        return place.command('sweep', '--jobs', str(jobs), '--db', 'a.db', '--format', 'csv', '--max-split',
+                             'none,32,64', 'small.pickle', **fault)
 
+    for step in (1, 5, 9, 30, 60):
+        place.restore(None)
+        done = sweep(jobs=3, fault=step, mode='enospc')
+        if done.returncode != 5 or done.stderr.count('the disk is full') != 1:
+            fail(f'disk full at step {step} of a sweep: exit {done.returncode}: {done.stderr}')
     for step in range(1, STEPS_MAX):
         place.restore(None)
         done = sweep(fault=step)
