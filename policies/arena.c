@@ -233,33 +233,32 @@ static asim_alloc_result find_block(asim_arena *arena, unsigned device, uint64_t
     return *ret_block ? ASIM_PLACED : moved == ASIM_BROKEN ? ASIM_BROKEN : ASIM_REFUSED;
 }
 
-/* The live block of size bytes, or a little more, off the front of a filed one. 0: out of host memory. */
+/* A live block of size bytes off the front of a filed one. 0: out of host memory. */
 static uint32_t cut(asim_arena *arena, unsigned device, uint32_t found, uint64_t size)
 {
     asim_arena_home *home = &arena->homes[device];
     const uint64_t whole = arena->extents[found].size;
-    const uint64_t kept = arena->fit->keeps ? arena->fit->keeps(arena, whole, size) : size;
-    if (kept < whole && arena->fit->resized) {
+    if (size < whole && arena->fit->resized) {
         const uint32_t front = asim_arena_record(arena);
         if (!front)
             return 0;
         asim_extent *rest = &arena->extents[found];
         arena->extents[front] =
-            (asim_extent){.address = rest->address, .size = kept, .prev = rest->prev, .next = found};
+            (asim_extent){.address = rest->address, .size = size, .prev = rest->prev, .next = found};
         arena->notes[front] = (asim_arena_note){.device = (uint16_t)device, .state = ASIM_BLOCK_LIVE};
         *(rest->prev ? &arena->extents[rest->prev].next : &home->first) = front;
         rest->prev = front;
-        rest->address += kept;
-        rest->size -= kept;
-        home->free_bytes -= kept;
+        rest->address += size;
+        rest->size -= size;
+        home->free_bytes -= size;
         arena->fit->resized(arena, home, found);
         return front;
     }
     asim_arena_take(arena, found);
-    arena->extents[found].size = kept;
+    arena->extents[found].size = size;
     arena->notes[found].state = ASIM_BLOCK_LIVE;
-    const uint64_t address = arena->extents[found].address + kept;
-    return kept == whole || asim_arena_file_gap(arena, device, found, address, whole - kept) ? found : 0;
+    const uint64_t address = arena->extents[found].address + size;
+    return size == whole || asim_arena_file_gap(arena, device, found, address, whole - size) ? found : 0;
 }
 
 /* A free neighbour takes the block over and stays filed; of two, the later one goes. */

@@ -72,8 +72,6 @@ typedef struct asim_fit {
      * piece. */
     void (*resized)(asim_arena *arena, asim_arena_home *home, uint32_t block);
     uint64_t (*largest)(const asim_arena *arena, const asim_arena_home *home); /* where not sorted */
-    /* How much of the block found is handed out for size bytes; NULL: so many, and the rest is cut off. */
-    uint64_t (*keeps)(const asim_arena *arena, uint64_t block, uint64_t size);
     /* A free range at offset from the region's start is filed in pieces: how large the first one is. NULL:
      * whole. Blocks of size bytes may then begin at multiples of size alone. */
     uint64_t (*piece)(const asim_arena *arena, uint64_t offset, uint64_t size);

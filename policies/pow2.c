@@ -8,11 +8,11 @@
  *     400 KB   [                  pool                  ]
  *     ->       [ 512 KB ][          remainder           ]      112 KB of the block, 22 %, are wasted
  *
- * split=remainder, as published: a remainder of any size goes to the list of the power of two that is not
- * above it, and what merges does too. So lists hold blocks larger than their class, and serve it with them,
- * whole: a remainder of 300 KB may become a block of class 256 KB. A block of a larger class is split to the
- * size asked for. split=buddy: blocks have powers of two at multiples of their size, are halved, and merge
- * with their buddies alone (policies/order_lists.h): the policy buddy, with this one's pool.
+ * split=remainder, as published: a block larger than the class is split, and a remainder of any size goes to
+ * the list of the power of two that is not above it, as does what merges. So lists hold blocks that don't
+ * match their class: a remainder of 300 KB later serves the class 256 KB, and leaves one of 44. split=buddy:
+ * blocks have powers of two at multiples of their size, are halved, and merge with their buddies alone
+ * (policies/order_lists.h): the policy buddy, with this one's pool.
  *
  * merge=auto merges on free as compact says (not with none); off never does, so that only a compaction that
  * moves blocks joins what is free; on contradicts compact=none.
@@ -64,13 +64,6 @@ struct asim_policy_state {
     asim_arena arena;
 };
 
-/* A block of the request's own class is handed out whole. */
-static uint64_t keeps(const asim_arena *arena, uint64_t block, uint64_t size)
-{
-    (void)arena;
-    return asim_log2(block) == asim_log2(size) ? block : size;
-}
-
 static const asim_fit by_remainder = {
     .sorted = true,
     .own_size = sizeof(asim_order_lists),
@@ -78,7 +71,6 @@ static const asim_fit by_remainder = {
     .find = asim_order_find,
     .file = asim_order_file,
     .take = asim_order_take,
-    .keeps = keeps,
     .check = asim_order_check,
 };
 

@@ -1,4 +1,5 @@
 /* The single-pool policies: expected values are those of their sources, or calculated beside them. */
+#include "policies/tlsf_map.h"
 #include "tests/unit/pool_run.h"
 
 static pool_run start(const asim_policy *policy, const char *params)
@@ -172,4 +173,122 @@ Test(single_pool, contradictions_get_a_message)
     cr_expect(strstr(pool_complaint(policy, "compact_on_failure=false"), "compact_on_failure goes with"));
     cr_expect(strstr(pool_complaint(policy, "compact=full,compact_on_failure=false"), "would ever begin"));
     cr_expect(strstr(pool_complaint(policy, "compact=on-switch,compact_switch="), "needs the label"));
+}
+
+/* 460 is 256 + 204: the eighth power, and the part floor(204 * 16 / 256) = 12 of 16. The search for 460
+ * begins in the next list, at 464. */
+Test(tlsf, the_mapping_of_the_paper)
+{
+    cr_expect_eq(asim_tlsf_map(460, 4).f, 8);
+    cr_expect_eq(asim_tlsf_map(460, 4).s, 12);
+    cr_expect_eq(asim_tlsf_round(460, 4), 464);
+    cr_expect_eq(asim_tlsf_map(464, 4).s, 13);
+    cr_expect_eq(asim_tlsf_round(448, 4), 448); /* 256 + 12 * 16 */
+    cr_expect_eq(asim_tlsf_round(511, 4), 512);
+    cr_expect_eq(asim_tlsf_map(512, 4).f, 9);
+    cr_expect_eq(asim_tlsf_map(512, 4).s, 0);
+}
+
+/* A hole of 460 KiB is in the list from 448 to 463: it serves 448, not 460. */
+Test(tlsf, a_good_fit_is_not_the_best)
+{
+    pool_run run = start(&asim_policy_tlsf, "pool=2MiB,second_level=4");
+    cr_assert_eq(pool_alloc(&run, 0, 460 * KIB), 0);
+    cr_assert_eq(pool_alloc(&run, 1, 1536 * KIB), 460 * KIB);
+    cr_assert_eq(pool_alloc(&run, 2, 52 * KIB), 1996 * KIB);
+    pool_free(&run, 0);
+    cr_expect_eq(pool_alloc(&run, 3, 460 * KIB), POOL_REFUSED);
+    cr_expect_eq(pool_alloc(&run, 3, 448 * KIB), 0);
+    cr_expect_str_eq(pool_blocks(&run), "L448K f12K L1536K L52K");
+    pool_end(&run);
+}
+
+Test(tlsf, merges)
+{
+    merges(&asim_policy_tlsf);
+}
+
+/* The published figure: 400 KB take 512, 112 are wasted, 22 % (112 / 512 = 21.9). */
+Test(pow2, the_published_waste)
+{
+    pool_run run = pool_start(&asim_policy_pow2, "", 80 * GIB, ASIM_COMPLETION_SYNC);
+    cr_expect_eq(pool_alloc(&run, 0, 400 * KIB), 0);
+    cr_expect_eq(run.last.size, 512 * KIB);
+    cr_expect_eq(pool_metric(&run, ASIM_METRIC_internal_frag_bytes), 112 * KIB);
+    cr_expect_eq(pool_metric(&run, ASIM_METRIC_reserved_bytes), 8 * GIB);
+    pool_end(&run);
+}
+
+/* Behind 2 MiB there are 300 KiB: in the list of 256 KiB, whose next request cuts them. */
+Test(pow2, remainders_serve_a_class_that_they_do_not_match)
+{
+    pool_run run = start(&asim_policy_pow2, "pool=2348KiB");
+    cr_expect_eq(pool_alloc(&run, 0, 2 * MIB), 0);
+    cr_expect_eq(pool_alloc(&run, 1, 200 * KIB), 2 * MIB);
+    cr_expect_str_eq(pool_blocks(&run), "L2 L256K f44K");
+    pool_end(&run);
+    run = start(&asim_policy_pow2, "pool=2348KiB,split=buddy"); /* 300 are 256, 32, 8 and 4 */
+    cr_expect_eq(pool_alloc(&run, 0, 2 * MIB), 0);
+    cr_expect_eq(pool_alloc(&run, 1, 200 * KIB), 2 * MIB);
+    cr_expect_eq(run.last.size, 256 * KIB);
+    cr_expect_str_eq(pool_blocks(&run), "L2 L256K f32K f8K f4K");
+    pool_end(&run);
+}
+
+Test(pow2, the_block_freed_last_comes_first)
+{
+    pool_run run = start(&asim_policy_pow2, "pool=4MiB,merge=off");
+    for (uint32_t i = 0; i < 4; i++)
+        cr_assert_eq(pool_alloc(&run, i, MIB), i * MIB);
+    pool_free(&run, 2);
+    pool_free(&run, 0);
+    pool_free(&run, 1);
+    cr_expect_str_eq(pool_blocks(&run), "f1 f1 f1 L1");
+    cr_expect_eq(pool_alloc(&run, 4, MIB), MIB);
+    cr_expect_eq(pool_alloc(&run, 5, MIB), 0);
+    cr_expect_eq(pool_alloc(&run, 6, MIB), 2 * MIB);
+    pool_end(&run);
+    cr_expect(strstr(pool_complaint(&asim_policy_pow2, "merge=on,compact=none"), "contradicts"));
+}
+
+/* traces/samples/pool-published.text, in MB: what happens without rounding, and with it. */
+Test(pow2, the_published_story_does_not_add_up)
+{
+    pool_run run = start(&asim_policy_first_fit, "pool=800MiB");
+    cr_expect_eq(pool_alloc(&run, 0, 200 * MIB), 0);
+    cr_expect_eq(pool_alloc(&run, 1, 100 * MIB), 200 * MIB);
+    pool_free(&run, 1);
+    cr_expect_eq(pool_alloc(&run, 2, 300 * MIB), 200 * MIB);
+    cr_expect_eq(pool_alloc(&run, 3, 150 * MIB), 500 * MIB);
+    pool_free(&run, 2);
+    cr_expect_str_eq(pool_blocks(&run), "L200 f300 L150 f150");
+    cr_expect_eq(pool_alloc(&run, 4, 250 * MIB), 200 * MIB);
+    pool_end(&run);
+    run = start(&asim_policy_pow2, "pool=800MiB");
+    cr_expect_eq(pool_alloc(&run, 0, 200 * MIB), 0);
+    cr_expect_eq(pool_alloc(&run, 1, 100 * MIB), 256 * MIB);
+    pool_free(&run, 1);
+    cr_expect_eq(pool_alloc(&run, 2, 300 * MIB), 256 * MIB);
+    cr_expect_eq(pool_alloc(&run, 3, 150 * MIB), POOL_REFUSED);
+    cr_expect_str_eq(pool_blocks(&run), "L256 L512 f32");
+    pool_end(&run);
+}
+
+/* traces/samples/pool-corrected-pow2.text: holes of 150 and 200; three blocks of 194 in all move down by 150.
+ */
+Test(pow2, the_corrected_story)
+{
+    static const uint64_t sizes[] = {200, 128, 16, 4, 2, 128, 64, 2, 128, 64, 8};
+    for (int full = 0; full < 2; full++) {
+        pool_run run = start(&asim_policy_pow2, full ? "pool=800MiB,compact=full" : "pool=800MiB");
+        for (uint32_t i = 0; i < 11; i++)
+            cr_assert_neq(pool_alloc(&run, i, sizes[i] * MIB), POOL_REFUSED);
+        for (uint32_t i = 1; i < 11; i++)
+            if (i < 5 || i > 7)
+                pool_free(&run, i);
+        cr_expect_str_eq(pool_blocks(&run), "L256 f150 L128 L64 L2 f200");
+        cr_expect_eq(pool_alloc(&run, 20, 250 * MIB), full ? 450 * MIB : POOL_REFUSED);
+        cr_expect_eq(pool_metric(&run, ASIM_METRIC_moved_bytes), full ? 194 * MIB : 0);
+        pool_end(&run);
+    }
 }
