@@ -31,6 +31,7 @@ static const struct {
     {"first-fit", "compact=none"},
     {"first-fit", "pool=64MiB,align=4096,compact=full"},
     {"lower-bound", "align=1,page=4096"},
+    {"native", "align=2MiB"},
     {"pow2", "pool=64MiB"},
     {"pow2", "pool=64MiB,merge=off"},
     {"pow2", "pool=64MiB,compact=full,compact_above=25"},

@@ -94,8 +94,8 @@ static const asim_observer pr_observer = {
 };
 
 /* What init says to these parameters; ASIM_OK: *ret_run is to be ended. */
-static inline asim_code pr_try(const asim_policy *policy, const char *params, uint64_t capacity,
-                               pr_run *ret_run, asim_err *err)
+static inline asim_code pr_try_by(asim_completion completion, const asim_policy *policy, const char *params,
+                                  uint64_t capacity, pr_run *ret_run, asim_err *err)
 {
     static const asim_trace_device devices[PR_DEVICES] = {{ASIM_NO_INDEX, 0}, {ASIM_NO_INDEX, 0}};
     pr_run run = {.book = calloc(1, sizeof(pr_book)),
@@ -118,7 +118,7 @@ static inline asim_code pr_try(const asim_policy *policy, const char *params, ui
                               .profile = &profile,
                               .capacity = capacity,
                               .check = ASIM_CHECK_FULL,
-                              .completion = ASIM_COMPLETION_SYNC,
+                              .completion = completion,
                               .observers = &use,
                               .observer_count = 1};
     asim_params_default(&policy->params, run.params);
@@ -127,6 +127,12 @@ static inline asim_code pr_try(const asim_policy *policy, const char *params, ui
         code = asim_engine_new(&config, asim_hostmem_libc(), &run.engine, err);
     *ret_run = run;
     return code;
+}
+
+static inline asim_code pr_try(const asim_policy *policy, const char *params, uint64_t capacity,
+                               pr_run *ret_run, asim_err *err)
+{
+    return pr_try_by(ASIM_COMPLETION_SYNC, policy, params, capacity, ret_run, err);
 }
 
 static inline void pr_end(pr_run *run)
@@ -143,6 +149,16 @@ static inline pr_run pr_start(const asim_policy *policy, const char *params, uin
     pr_run run;
     asim_err err = ASIM_ERR_INIT;
     cr_assert_eq(pr_try(policy, params, capacity, &run, &err), ASIM_OK, "%s", err.message);
+    return run;
+}
+
+/* An event of a stream is done once the host's clock has passed the stream's: pr_kernel moves the latter. */
+static inline pr_run pr_start_by_clock(const asim_policy *policy, const char *params, uint64_t capacity)
+{
+    pr_run run;
+    asim_err err = ASIM_ERR_INIT;
+    cr_assert_eq(pr_try_by(ASIM_COMPLETION_CLOCK, policy, params, capacity, &run, &err), ASIM_OK, "%s",
+                 err.message);
     return run;
 }
 
@@ -199,6 +215,12 @@ static inline void pr_use(pr_run *run, uint32_t id, unsigned lane)
 static inline void pr_sync(pr_run *run, unsigned lane)
 {
     pr_step(run, (asim_event){ASIM_EV_SYNC, 0, (uint16_t)lane, ASIM_SYNC_STREAM, 0});
+}
+
+/* The lane's stream is busy for ns nanoseconds more. */
+static inline void pr_kernel(pr_run *run, unsigned lane, uint64_t ns)
+{
+    pr_step(run, (asim_event){ASIM_EV_KERNEL, 0, (uint16_t)lane, 0, ns});
 }
 
 static inline uint64_t pr_metric(const pr_run *run, asim_metric metric)
