@@ -180,7 +180,7 @@ uint32_t asim_rb_region_add(asim_region_blocks *rb, const asim_region *region, u
     return block;
 }
 
-static void unlist(asim_region_blocks *rb, uint32_t block)
+void asim_rb_unlist(asim_region_blocks *rb, uint32_t block)
 {
     const uint32_t list = rb->blocks[block].list;
     asim_free_remove(&rb->lists[list]->index, rb->extents, block);
@@ -192,7 +192,7 @@ void asim_rb_region_drop(asim_region_blocks *rb, uint32_t region)
 {
     asim_rb_region *gone = &rb->regions[region];
     if (rb->blocks[gone->first].list)
-        unlist(rb, gone->first);
+        asim_rb_unlist(rb, gone->first);
     block_drop(rb, gone->first);
     *(gone->prev ? &rb->regions[gone->prev].next : &rb->first_region) = gone->next;
     *(gone->next ? &rb->regions[gone->next].prev : &rb->last_region) = gone->prev;
@@ -206,7 +206,7 @@ uint32_t asim_rb_take(asim_region_blocks *rb, uint32_t list, uint64_t size, uint
 {
     const uint32_t found = asim_free_find(&rb->lists[list]->index, rb->extents, size, steps);
     if (found)
-        unlist(rb, found);
+        asim_rb_unlist(rb, found);
     return found;
 }
 
@@ -245,11 +245,11 @@ uint32_t asim_rb_put(asim_region_blocks *rb, uint32_t list, uint32_t block)
 {
     const uint32_t next = rb->extents[block].next, prev = rb->extents[block].prev;
     if (is_free_on(rb, next, list)) {
-        unlist(rb, next);
+        asim_rb_unlist(rb, next);
         join(rb, block, next);
     }
     if (is_free_on(rb, prev, list)) {
-        unlist(rb, prev);
+        asim_rb_unlist(rb, prev);
         join(rb, prev, block);
         block = prev;
     }
@@ -263,7 +263,7 @@ void asim_rb_merge_lists(asim_region_blocks *rb, uint32_t into, uint32_t from)
 {
     uint32_t block;
     while ((block = asim_free_first(&rb->lists[from]->index, rb->extents)) != 0) {
-        unlist(rb, block);
+        asim_rb_unlist(rb, block);
         asim_rb_put(rb, into, block);
     }
 }

@@ -81,6 +81,9 @@ void asim_rb_region_drop(asim_region_blocks *rb, uint32_t region);
  * there is none. *steps grows by the blocks looked at. */
 uint32_t asim_rb_take(asim_region_blocks *rb, uint32_t list, uint64_t size, uint64_t *steps);
 
+/* Takes a free block that is on a list off it. */
+void asim_rb_unlist(asim_region_blocks *rb, uint32_t block);
+
 /* Cuts size bytes, fewer than it has, off the front of a block that is on no list. Returns the rest, free and
  * on no list, or 0: host memory ran out, *err is set, nothing changed. */
 uint32_t asim_rb_split(asim_region_blocks *rb, uint32_t block, uint64_t size, asim_err *err);

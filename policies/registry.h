@@ -10,6 +10,7 @@ extern const asim_policy *const asim_policies[];
 /* By name, exactly as typed; NULL where there is none. */
 const asim_policy *asim_policy_find(const char *name);
 
+extern const asim_policy asim_policy_async;
 extern const asim_policy asim_policy_best_fit;
 extern const asim_policy asim_policy_bfc;
 extern const asim_policy asim_policy_buddy;

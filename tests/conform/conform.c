@@ -20,6 +20,9 @@ enum {
 static const struct {
     const char *policy, *params;
 } variants[] = {
+    {"async", "release_threshold=none,allow_opportunistic=false"},
+    {"async", "granularity=2MiB,max_size=48MiB,align=1,follow_event_dependencies=false"},
+    {"async", "granularity=4MiB,release_threshold=16MiB,allow_internal_dependencies=false"},
     {"best-fit", "compact=full,compact_busy=wait"},
     {"best-fit", "compact=none"},
     {"best-fit", "pool=64MiB,compact=full,compact_above=30"},
