@@ -23,6 +23,7 @@ const char *asim_event_kind_name(unsigned kind)
         [ASIM_EV_FRACTION] = "fraction",
         [ASIM_EV_STATS_RESET] = "stats_reset",
         [ASIM_EV_MARK] = "mark",
+        [ASIM_EV_PREFIX] = "prefix",
     };
     return kind < ASIM_EV_KINDS ? names[kind] : 0;
 }

@@ -34,7 +34,7 @@ typedef enum asim_event_kind {
     ASIM_EV_STATS_RESET = 19,  /* lane names the device; id: 0 peaks, 1 accumulated totals */
     ASIM_EV_MARK = 20,   /* id: string (the label); size: asim_mark_kind; flags: begin, end or neither */
     ASIM_EV_PREFIX = 21, /* id, size: the next ALLOC that grows begins with the same size bytes as block id */
-    ASIM_EV_KINDS = 21   /* trace files can't carry a prefix yet */
+    ASIM_EV_KINDS = 22
 } asim_event_kind;
 
 enum {                        /* flags, by kind */

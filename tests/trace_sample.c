@@ -107,7 +107,10 @@ asim_code sample_feed(const asim_sink *sink, asim_err *err)
     call(&f, ASIM_CALL_SEGMENT_ALLOC, plain, UINT64_C(0x7f2000000000), 2 << 20);
     event_at(&f, (asim_event){.kind = ASIM_EV_ALLOC, .lane = plain, .id = 3, .size = 1000},
              UINT64_C(0x7f0000000200));
-    event_at(&f, (asim_event){.kind = ASIM_EV_ALLOC, .lane = second, .id = 4, .size = 0}, ASIM_NO_ADDRESS);
+    event_at(
+        &f,
+        (asim_event){.kind = ASIM_EV_ALLOC, .flags = ASIM_ALLOC_GROWS, .lane = second, .id = 4, .size = 0},
+        ASIM_NO_ADDRESS);
     f.stack = stacks[1];
     event(&f, (asim_event){.kind = ASIM_EV_USE, .lane = side, .id = 3});
     event(&f, (asim_event){.kind = ASIM_EV_FREE, .flags = ASIM_FREE_PENDING, .id = 3});
@@ -119,6 +122,7 @@ asim_code sample_feed(const asim_sink *sink, asim_err *err)
     event(&f, (asim_event){.kind = ASIM_EV_FREE_DONE, .id = 3});
     event(&f, (asim_event){.kind = ASIM_EV_RESIZE, .id = 4, .size = UINT64_C(3) << 30});
     event(&f, (asim_event){.kind = ASIM_EV_ACCESS, .lane = second, .id = 4, .size = 4096});
+    event(&f, (asim_event){.kind = ASIM_EV_PREFIX, .id = 4, .size = 512});
     event(&f, (asim_event){.kind = ASIM_EV_KERNEL, .lane = side, .size = 123456});
     event(&f, (asim_event){.kind = ASIM_EV_SYNC, .lane = side, .id = ASIM_SYNC_STREAM});
     event(&f, (asim_event){.kind = ASIM_EV_SYNC, .lane = second, .id = ASIM_SYNC_DEVICE});
@@ -130,8 +134,11 @@ asim_code sample_feed(const asim_sink *sink, asim_err *err)
     event(&f, (asim_event){.kind = ASIM_EV_POOL_JOIN, .lane = graph});
     call(&f, ASIM_CALL_OOM, plain, 512, UINT64_C(1) << 40);
     call(&f, ASIM_CALL_MAP, graph, UINT64_C(0x7f3000000000), 20 << 20);
-    event_at(&f, (asim_event){.kind = ASIM_EV_ALLOC, .lane = graph, .id = 5, .size = 20 << 20},
-             UINT64_C(0x7f3000000000));
+    event_at(
+        &f,
+        (asim_event){
+            .kind = ASIM_EV_ALLOC, .flags = ASIM_ALLOC_UNMOVABLE, .lane = graph, .id = 5, .size = 20 << 20},
+        UINT64_C(0x7f3000000000));
     event(&f, (asim_event){.kind = ASIM_EV_POOL_END, .lane = graph});
     event(&f, (asim_event){.kind = ASIM_EV_POOL_BEGIN, .flags = ASIM_POOL_ALL, .lane = graph});
     event(&f, (asim_event){.kind = ASIM_EV_POOL_END, .lane = graph});

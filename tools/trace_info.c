@@ -63,6 +63,10 @@ static void print_events(FILE *out, const asim_trace *trace, const asim_trace_in
         fprintf(out, "  requests   %s in all, of %" PRIu64 " sizes, the largest %s\n",
                 asim_human_bytes(info->allocated_bytes, a), info->distinct_sizes,
                 asim_human_bytes(info->largest_bytes, b));
+    if (info->growing_allocs)
+        fprintf(out, "  growing    %s requests are KV caches\n", asim_human_count(info->growing_allocs, a));
+    if (info->unmovable_allocs)
+        fprintf(out, "  unmovable  %s requests\n", asim_human_count(info->unmovable_allocs, a));
     fprintf(out, "  live       %s at the peak", asim_human_bytes(info->peak_live_bytes, a));
     if (trace->event_count)
         fprintf(out, " (event %" PRIu64 ")", info->peak_live_event);

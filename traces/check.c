@@ -261,8 +261,8 @@ static inline bool check_common(asim_checker *checker, const asim_trace *trace, 
         return false;
     uint8_t *slot = &checker->slots[event->id];
     if (event->kind == ASIM_EV_ALLOC) {
-        if (*slot != ASIM_BLOCK_FREE || event->flags || event->lane >= trace->lane_count ||
-            event->size > ASIM_SIZE_LIMIT)
+        if (*slot != ASIM_BLOCK_FREE || event->flags > (ASIM_ALLOC_UNMOVABLE | ASIM_ALLOC_GROWS) ||
+            event->lane >= trace->lane_count || event->size > ASIM_SIZE_LIMIT)
             return false;
         *slot = ASIM_BLOCK_LIVE;
         checker->introduced++;

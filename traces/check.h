@@ -1,8 +1,8 @@
 /* traces/check.h - the rules of a trace. Writers refuse what breaks them, readers believe nothing else.
  *
  *  - every index (lane, device, string, stack, frame) is in its table; fields that a kind does not use are 0;
- *  - an ALLOC takes a slot that is not busy; FREE, USE, RESIZE and ACCESS name a live one; FREE_DONE names
- * one freed with ASIM_FREE_PENDING, which stays busy until then;
+ *  - an ALLOC takes a slot that is not busy; FREE, USE, RESIZE, ACCESS and PREFIX name a live one; FREE_DONE
+ * names one freed with ASIM_FREE_PENDING, which stays busy until then;
  *  - ids are dense: at most the number of blocks (opening and allocated) that came before;
  *  - times do not run backwards; sizes are below 2^63; a fraction lies between 0 and 1;
  *  - recorded addresses belong to ALLOC alone; recorded calls are ordered by event;

@@ -79,6 +79,8 @@ static asim_code describe_event(describer *d, uint64_t i, asim_err *err)
     if (asim_kind_rules[event->kind].lane != ASIM_LANE_UNUSED && event->lane != ASIM_LANE_ALL)
         d->lane_used[event->lane] = 1;
     if (event->kind == ASIM_EV_ALLOC) {
+        info->growing_allocs += (event->flags & ASIM_ALLOC_GROWS) != 0;
+        info->unmovable_allocs += (event->flags & ASIM_ALLOC_UNMOVABLE) != 0;
         add(d, event->id, event->size, false);
         info->allocated_bytes += event->size;
         code = asim_idmap_put(&d->sizes, event->size, 0, err);

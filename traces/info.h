@@ -9,6 +9,8 @@
 
 typedef struct asim_trace_info {
     uint64_t kind_counts[ASIM_EV_KINDS];     /* events of each kind */
+    uint64_t growing_allocs;                 /* ALLOC with ASIM_ALLOC_GROWS */
+    uint64_t unmovable_allocs;               /* ALLOC with ASIM_ALLOC_UNMOVABLE */
     uint64_t call_counts[ASIM_CALL_OOM + 1]; /* recorded driver calls of each asim_call_kind */
 
     /* Requested bytes. A block of the opening state counts with what was requested of it, or with its size

@@ -1,7 +1,11 @@
 #include "traces/kinds.h"
 
 const asim_kind_rule asim_kind_rules[ASIM_EV_KINDS] = {
-    [ASIM_EV_ALLOC] = {.lane = ASIM_LANE_ONE, .id = ASIM_ID_NEW, .size = ASIM_SIZE_BYTES},
+    [ASIM_EV_ALLOC] = {.lane = ASIM_LANE_ONE,
+                       .id = ASIM_ID_NEW,
+                       .size = ASIM_SIZE_BYTES,
+                       .flags = ASIM_ALLOC_UNMOVABLE | ASIM_ALLOC_GROWS,
+                       .minor_of_flags = 1},
     [ASIM_EV_FREE] = {.id = ASIM_ID_LIVE, .flags = ASIM_FREE_PENDING},
     [ASIM_EV_FREE_DONE] = {.id = ASIM_ID_PENDING},
     [ASIM_EV_USE] = {.lane = ASIM_LANE_ONE, .id = ASIM_ID_LIVE},
@@ -24,4 +28,5 @@ const asim_kind_rule asim_kind_rules[ASIM_EV_KINDS] = {
                       .size = ASIM_SIZE_NUMBER,
                       .size_max = ASIM_MARK_OTHER,
                       .flags = ASIM_MARK_BEGIN | ASIM_MARK_END},
+    [ASIM_EV_PREFIX] = {.id = ASIM_ID_LIVE, .size = ASIM_SIZE_BYTES, .minor = 1},
 };

@@ -40,9 +40,18 @@ typedef struct asim_kind_rule {
     uint8_t flags; /* those that may be set */
     uint8_t id_max;
     uint8_t size_max;
+    uint8_t minor;          /* of the format, that the kind came with */
+    uint8_t minor_of_flags; /* and its flags */
 } asim_kind_rule;
 
 /* ASIM_EV_KINDS of them, indexed by kind. */
 extern const asim_kind_rule asim_kind_rules[ASIM_EV_KINDS];
+
+/* The minor version of the format that an event needs. */
+static inline unsigned asim_event_minor(const asim_event *event)
+{
+    const asim_kind_rule *rule = &asim_kind_rules[event->kind];
+    return event->flags && rule->minor_of_flags > rule->minor ? rule->minor_of_flags : rule->minor;
+}
 
 #endif

@@ -489,6 +489,10 @@ static asim_code read_event(reader *r, args *a, unsigned kind)
             code = parse_size(r, value, "address", &event.recorded_address);
         else if (kind == ASIM_EV_FREE && take_word(a, "pending"))
             event.event.flags |= ASIM_FREE_PENDING;
+        else if (kind == ASIM_EV_ALLOC && take_word(a, "unmovable"))
+            event.event.flags |= ASIM_ALLOC_UNMOVABLE;
+        else if (kind == ASIM_EV_ALLOC && take_word(a, "grows"))
+            event.event.flags |= ASIM_ALLOC_GROWS;
         else if (kind == ASIM_EV_POOL_BEGIN && take_word(a, "all"))
             event.event.flags |= ASIM_POOL_ALL;
         else if (kind == ASIM_EV_POOL_BEGIN && take_word(a, "capture"))

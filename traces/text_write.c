@@ -122,6 +122,9 @@ static void print_event(writer *w, uint64_t i)
     }
     if (event->kind == ASIM_EV_FREE && (event->flags & ASIM_FREE_PENDING))
         PRINT(w, " pending");
+    if (event->kind == ASIM_EV_ALLOC)
+        PRINT(w, "%s%s", event->flags & ASIM_ALLOC_UNMOVABLE ? " unmovable" : "",
+              event->flags & ASIM_ALLOC_GROWS ? " grows" : "");
     if (event->kind == ASIM_EV_POOL_BEGIN)
         PRINT(w, "%s%s", event->flags & ASIM_POOL_ALL ? " all" : "",
               event->flags & ASIM_POOL_CAPTURE ? " capture" : "");

@@ -3,6 +3,7 @@
 #include "traces/check.h"
 #include "traces/digest.h"
 #include "traces/event_code.h"
+#include "traces/kinds.h"
 #include "traces/native.h"
 #include "traces/table_code.h"
 #include "traces/zframe.h"
@@ -271,6 +272,9 @@ static asim_code write_event(void *ctx, const asim_sink_event *event, asim_err *
         code = flush_events(writer, err);
     if (code)
         return keep(writer, code, err);
+    unsigned minor = asim_event_minor(&event->event);
+    if (minor > writer->header.minor)
+        writer->header.minor = (uint16_t)minor;
     size_t i = body->event_count++;
     body->events[i] = event->event;
     body->times[i] = event->time_ns;
@@ -449,7 +453,6 @@ static asim_code write_header(asim_trace_writer *writer, asim_err *err)
     const asim_digest *digest = &writer->digest;
     asim_tables_view(&writer->body->tables, &writer->body->trace);
     header->major = ASIM_FORMAT_MAJOR;
-    header->minor = ASIM_FORMAT_MINOR;
     header->flags = (digest->any_time ? ASIM_HAS_TIMES : 0U) |
                     (digest->any_address ? ASIM_HAS_ADDRESSES : 0U) |
                     (digest->any_stack ? ASIM_HAS_STACKS : 0U);

@@ -14,7 +14,7 @@
 Test(builder, keeps_what_it_is_given)
 {
     asim_trace *trace = sample_new();
-    cr_assert_eq(trace->event_count, 33);
+    cr_assert_eq(trace->event_count, 34);
     cr_assert_eq(trace->slot_count, 6);
     cr_assert_eq(trace->lane_count, 4);
     cr_assert_eq(trace->device_count, 2);
@@ -27,7 +27,7 @@ Test(builder, keeps_what_it_is_given)
     cr_assert_eq(trace->recorded_addresses[1], UINT64_C(0x7f0000000200));
     cr_assert_eq(trace->times_ns[1], 1500);
     cr_assert_eq(trace->calls[0].event, 1);
-    cr_assert_eq(trace->calls[4].event, 33);
+    cr_assert_eq(trace->calls[4].event, 34);
     bool seen[ASIM_EV_KINDS] = {false};
     for (uint64_t i = 0; i < trace->event_count; i++)
         seen[trace->events[i].kind] = true;
@@ -130,8 +130,16 @@ static void refuse(const asim_event *events, size_t count, const char *expected)
 Test(check, refuses_what_breaks_a_rule)
 {
     REFUSE("event 0 (unknown): kind 0 does not exist", {.kind = 0});
-    REFUSE("event 0 (unknown): kind 21 does not exist", {.kind = ASIM_EV_KINDS});
+    REFUSE("event 0 (unknown): kind 22 does not exist", {.kind = ASIM_EV_KINDS});
     REFUSE("event 0 (free): block 0 is not live", FREE(0, 0));
+    REFUSE("event 0 (alloc): flags 4 do not exist", {.kind = ASIM_EV_ALLOC, .flags = 4});
+    REFUSE("event 0 (prefix): block 0 is not live", {.kind = ASIM_EV_PREFIX, .size = 1});
+    REFUSE("event 2 (prefix): block 0 is freed already and pending", ALLOC(0), FREE(0, 1),
+           {.kind = ASIM_EV_PREFIX, .size = 1});
+    REFUSE("event 1 (prefix): flags 1 do not exist", ALLOC(0), {.kind = ASIM_EV_PREFIX, .flags = 1});
+    REFUSE("event 1 (prefix): takes no lane, it has to be 0", ALLOC(0), {.kind = ASIM_EV_PREFIX, .lane = 1});
+    REFUSE("event 1 (prefix): a size of 9223372036854775808 is too large", ALLOC(0),
+           {.kind = ASIM_EV_PREFIX, .size = UINT64_C(1) << 63});
     REFUSE("event 1 (alloc): block 0 is live already", ALLOC(0), ALLOC(0));
     REFUSE("event 1 (alloc): id 2 is not dense: only 1 blocks came before it", ALLOC(0), ALLOC(2));
     REFUSE("event 2 (free): block 0 is not live", ALLOC(0), FREE(0, 0), FREE(0, 0));

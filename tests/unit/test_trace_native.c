@@ -362,11 +362,11 @@ Test(native, other_versions)
     bytes file = slurp(path);
     file.data[16] = 2;
     spill(path, file.data, file.length);
-    expect_input_error(path, "written in version 2.0 of the trace format (or its header is damaged); "
+    expect_input_error(path, "written in version 2.1 of the trace format (or its header is damaged); "
                              "this allocsim reads version 1");
     seal_header(file.data);
     spill(path, file.data, file.length);
-    expect_input_error(path, "written in version 2.0 of the trace format; this allocsim reads version 1");
+    expect_input_error(path, "written in version 2.1 of the trace format; this allocsim reads version 1");
     file.data[16] = 1;
     file.data[18] = 9;
     seal_header(file.data);
@@ -542,6 +542,50 @@ Test(native, an_abandoned_or_failed_trace_leaves_nothing)
     cr_assert_eq(files_in_folder(), 0);
 }
 
+static void expect_minor(const asim_event *events, size_t count, uint8_t minor)
+{
+    asim_trace_writer *writer;
+    asim_err err = ASIM_ERR_INIT;
+    uint32_t index;
+    cr_assert_eq(asim_trace_writer_open(in_folder("a.zst"), asim_hostmem_libc(), &writer, &err), ASIM_OK);
+    asim_sink sink = asim_trace_writer_sink(writer);
+    cr_assert_eq(sink.ops->device(sink.ctx, &(asim_trace_device){.name = ASIM_NO_INDEX}, &index, &err),
+                 ASIM_OK);
+    cr_assert_eq(sink.ops->lane(sink.ctx, &(asim_lane){.stream = 0}, &index, &err), ASIM_OK);
+    for (size_t i = 0; i < count; i++) {
+        asim_sink_event event = {events[i], 0, ASIM_NO_ADDRESS, ASIM_NO_INDEX};
+        cr_assert_eq(sink.ops->event(sink.ctx, &event, &err), ASIM_OK, "%s", err.message);
+    }
+    cr_assert_eq(asim_trace_writer_close(writer, false, &err), ASIM_OK, "%s", err.message);
+    bytes file = slurp(in_folder("a.zst"));
+    cr_assert(file.data[16] == 1 && file.data[18] == minor, "version %d.%d", file.data[16], file.data[18]);
+    asim_trace *trace = load(in_folder("a.zst"));
+    cr_assert_eq(trace->event_count, count);
+    for (size_t i = 0; i < count; i++)
+        cr_assert_eq(memcmp(&trace->events[i], &events[i], sizeof events[i]), 0, "event %zu", i);
+    free(file.data);
+    asim_trace_release(trace);
+}
+
+/* FORMAT.md, "Versions": a trace is written in the first version that has all that it holds. */
+Test(native, the_version_is_the_lowest_that_will_do)
+{
+    asim_event plain[] = {{.kind = ASIM_EV_ALLOC, .id = 0, .size = 512},
+                          {.kind = ASIM_EV_RESIZE, .id = 0, .size = 1024},
+                          {.kind = ASIM_EV_FREE, .id = 0, .flags = ASIM_FREE_PENDING},
+                          {.kind = ASIM_EV_FREE_DONE, .id = 0}};
+    expect_minor(plain, 4, 0);
+    plain[0].flags = ASIM_ALLOC_GROWS;
+    expect_minor(plain, 4, 1);
+    plain[0].flags = ASIM_ALLOC_UNMOVABLE;
+    expect_minor(plain, 4, 1);
+    plain[0].flags = ASIM_ALLOC_UNMOVABLE | ASIM_ALLOC_GROWS;
+    expect_minor(plain, 4, 1);
+    plain[0].flags = 0;
+    plain[1] = (asim_event){.kind = ASIM_EV_PREFIX, .id = 0, .size = 100};
+    expect_minor(plain, 4, 1);
+}
+
 /* The sample's file put together anew: its kernel event becomes one of kind 99, the events frame gets a
  * section of tag 15, and a frame of type 'Z' comes first. Everything else is right. */
 static void write_future(const char *from, const char *to, uint16_t minor)
@@ -559,7 +603,7 @@ static void write_future(const char *from, const char *to, uint16_t minor)
     for (int i = 0; i < ASIM_SECTIONS_MAX; i++)
         asim_buf_init(&columns[i], asim_hostmem_libc());
     asim_frame_entry entries[16] = {{.type = 'Z', .content = 3}};
-    static const uint32_t counts[128] = {['S'] = 2, ['B'] = 5, ['E'] = 33, ['C'] = 5};
+    static const uint32_t counts[128] = {['S'] = 2, ['B'] = 5, ['E'] = 34, ['C'] = 5};
     asim_buf_append(&file, old.data, ASIM_HEADER_SIZE, &err);
     asim_buf_append(&content, "Z??", 3, &err);
     asim_pack(packer, 3, &content, &frame, &err);
@@ -611,7 +655,7 @@ static void write_future(const char *from, const char *to, uint16_t minor)
 static void count_warning(void *ctx, const char *text)
 {
     ++*(int *)ctx;
-    cr_assert_not_null(strstr(text, "version 1.1 of the trace format: 1 events of kinds unknown"), "%s",
+    cr_assert_not_null(strstr(text, "version 1.2 of the trace format: 1 events of kinds unknown"), "%s",
                        text);
 }
 
@@ -620,15 +664,15 @@ Test(native, a_newer_minor_version_is_read_as_far_as_it_is_known)
     asim_trace *sample = sample_new(), *trace;
     asim_err err = ASIM_ERR_INIT;
     cr_assert_eq(write_trace(sample, in_folder("a.zst"), asim_hostmem_libc(), &err), ASIM_OK);
-    write_future(in_folder("a.zst"), in_folder("b.zst"), 1);
+    write_future(in_folder("a.zst"), in_folder("b.zst"), ASIM_FORMAT_MINOR + 1);
     int warnings = 0;
     cr_assert_eq(
         asim_trace_load(in_folder("b.zst"), asim_hostmem_libc(), count_warning, &warnings, &trace, &err),
         ASIM_OK, "%s", err.message);
     cr_assert_eq(warnings, 1);
-    cr_assert_eq(trace->event_count, 32);
+    cr_assert_eq(trace->event_count, 33);
     cr_assert_eq(trace->digest, asim_trace_digest(trace));
-    for (uint64_t i = 0, k = 0; i < 33; i++) {
+    for (uint64_t i = 0, k = 0; i < 34; i++) {
         if (sample->events[i].kind == ASIM_EV_KERNEL)
             continue;
         cr_assert_eq(memcmp(&trace->events[k], &sample->events[i], sizeof(asim_event)), 0, "event %d",
@@ -637,15 +681,15 @@ Test(native, a_newer_minor_version_is_read_as_far_as_it_is_known)
         cr_assert_eq(trace->recorded_addresses[k], sample->recorded_addresses[i]);
         cr_assert_eq(trace->stacks[k++], sample->stacks[i]);
     }
-    static const uint64_t call_events[] = {1, 19, 19, 32,
-                                           32}; /* 1, 20, 20, 33, 33; the kernel was event 11 */
+    static const uint64_t call_events[] = {1, 20, 20, 33,
+                                           33}; /* 1, 21, 21, 34, 34; the kernel was event 12 */
     for (int i = 0; i < 5; i++)
         cr_assert_eq(trace->calls[i].event, call_events[i]);
     asim_trace_release(trace);
     asim_trace_release(sample);
 
-    write_future(in_folder("a.zst"), in_folder("c.zst"), 0);
+    write_future(in_folder("a.zst"), in_folder("c.zst"), ASIM_FORMAT_MINOR);
     cr_assert_eq(asim_trace_load(in_folder("c.zst"), asim_hostmem_libc(), NULL, NULL, &trace, &err),
                  ASIM_E_INPUT);
-    cr_assert_not_null(strstr(err.message, "frame 5 of 8 (events 0 to 32, at byte "), "%s", err.message);
+    cr_assert_not_null(strstr(err.message, "frame 5 of 8 (events 0 to 33, at byte "), "%s", err.message);
 }

@@ -121,6 +121,29 @@ Test(text, names_become_dense_slots)
     asim_trace_release(trace);
 }
 
+Test(text, caches_that_grow_and_share)
+{
+    asim_trace *trace = parse_text("alloc a 2KiB grows unmovable\n"
+                                   "prefix a 1KiB\n"
+                                   "alloc b 1KiB grows\n"
+                                   "alloc c 1 unmovable\n"
+                                   "alloc d 1\n",
+                                   0);
+    static const uint8_t flags[] = {ASIM_ALLOC_GROWS | ASIM_ALLOC_UNMOVABLE, 0, ASIM_ALLOC_GROWS,
+                                    ASIM_ALLOC_UNMOVABLE, 0};
+    for (int i = 0; i < 5; i++)
+        cr_assert_eq(trace->events[i].flags, flags[i], "event %d", i);
+    cr_assert(trace->events[1].kind == ASIM_EV_PREFIX && trace->events[1].id == 0);
+    cr_assert_eq(trace->events[1].size, 1024);
+    text t = {0};
+    asim_text_out out = {collect, &t};
+    cr_assert_eq(asim_text_write_events(trace, 0, 5, asim_hostmem_libc(), &out, NULL), ASIM_OK);
+    cr_assert_str_eq(t.bytes, "alloc 0 2048 unmovable grows\nprefix 0 1024\nalloc 1 1024 grows\n"
+                              "alloc 2 1 unmovable\nalloc 3 1\n");
+    free(t.bytes);
+    asim_trace_release(trace);
+}
+
 Test(text, tables_and_opening_by_name)
 {
     asim_trace *trace = parse_text("device gpu capacity=80GiB name=\"two words\"\n"
@@ -174,6 +197,11 @@ Test(text, each_error_names_its_line)
         {"alloc a 0x1G", "line 1: '0x1G' is no size"},
         {"alloc", "line 1: the block's id is missing"},
         {"alloc a 1 pending", "line 1: 'pending' is not understood behind alloc"},
+        {"alloc a 1 grow", "line 1: 'grow' is not understood behind alloc"},
+        {"free a grows", "line 1: block 'a' is not live"},
+        {"alloc a 1\nfree a grows", "line 2: 'grows' is not understood behind free"},
+        {"prefix a 1", "line 1: block 'a' is not live"},
+        {"alloc a 1\nprefix a", "line 2: a size is missing"},
         {"alloc a 1 lane=7", "line 1: there is no lane '7'"},
         {"alloc a 1 stack=7", "line 1: there is no stack '7'"},
         {"@5", "line 1: an event is missing behind the time"},
