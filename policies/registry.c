@@ -6,6 +6,7 @@
 /* clang-format off */
 const asim_policy *const asim_policies[] = {
     &asim_policy_torchcache,
+    &asim_policy_npu,
     &asim_policy_bfc,
     &asim_policy_rmm_pool,
     &asim_policy_rmm_arena,

@@ -17,6 +17,7 @@ extern const asim_policy asim_policy_buddy;
 extern const asim_policy asim_policy_first_fit;
 extern const asim_policy asim_policy_lower_bound;
 extern const asim_policy asim_policy_native;
+extern const asim_policy asim_policy_npu;
 extern const asim_policy asim_policy_null;
 extern const asim_policy asim_policy_pow2;
 extern const asim_policy asim_policy_rmm_arena;

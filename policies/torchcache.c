@@ -77,29 +77,37 @@ static void set_limit(asim_tc_state *state, unsigned device, double fraction)
     state->devices[device].limit = limit;
 }
 
-static asim_code torchcache_init(asim_policy_state *state, const asim_policy_env *env, const void *block,
-                                 asim_err *err)
+asim_code asim_tc_begin(asim_policy_state *state, const asim_policy_env *env, const asim_tc_release *release,
+                        const asim_tc_options *options, double fraction, asim_err *err)
 {
-    const asim_tc_params *given = block;
-    state->release = &asim_tc_releases[given->release];
+    state->release = release;
+    state->options = *options;
     state->mem = env->memory;
     state->listener = env->listener;
     state->counters = env->counters;
     state->lane_table = env->lanes;
     state->driver = env->device;
-    asim_code code = asim_tc_params_read(given, state->release, &state->options, err);
-    if (!code)
-        code = asim_tc_tables_init(state, env, err);
+    asim_code code = asim_tc_tables_init(state, env, err);
     if (code)
         return code;
     for (unsigned i = 0; i < state->device_count; i++) {
         state->devices[i].stats.max_split_size = (int64_t)state->options.max_split;
-        if (given->fraction >= 0)
-            set_limit(state, i, given->fraction);
+        if (fraction >= 0)
+            set_limit(state, i, fraction);
         else if (state->options.fraction < 1) /* R11 */
             set_limit(state, i, state->options.fraction);
     }
     return ASIM_OK;
+}
+
+static asim_code torchcache_init(asim_policy_state *state, const asim_policy_env *env, const void *block,
+                                 asim_err *err)
+{
+    const asim_tc_params *given = block;
+    const asim_tc_release *release = &asim_tc_releases[given->release];
+    asim_tc_options options;
+    asim_code code = asim_tc_params_read(given, release, &options, err);
+    return code ? code : asim_tc_begin(state, env, release, &options, given->fraction, err);
 }
 
 /* The shelf a request is served from; NULL: broken. */
@@ -188,7 +196,7 @@ static void note_refusal(asim_tc_state *state, const asim_tc_shelf *shelf, uint6
 /* R44. */
 static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t rounded)
 {
-    const uint64_t size = asim_tc_segment_size(rounded, state->options.large_segment);
+    const uint64_t size = asim_tc_segment_bytes(&state->options, rounded);
     uint64_t free_bytes, total;
     state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
     state->devices[shelf->device].stats.num_ooms++;
@@ -210,8 +218,8 @@ static inline uint32_t search(asim_tc_state *state, asim_tc_shelf *shelf, uint64
     return found;
 }
 
-static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_event *event,
-                                          asim_placement *ret_placement)
+asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *event,
+                                asim_placement *ret_placement)
 {
     asim_tc_lane *lane = &state->lanes[event->lane];
     const uint64_t size = event->size;
@@ -226,16 +234,26 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
     const uint64_t rounded = asim_tc_round(&state->options.rounding, size);
     const bool large = asim_tc_is_large(rounded);
     asim_tc_shelf *shelf = lane->shelves[large];
+    bool waiting = false; /* for events that were not looked at */
     if (lane->device->attention > 0) {
         if (lane->device->scope_count > 0)
             shelf = NULL;
-        if (!asim_tc_capturing(state, lane->device) && !asim_tc_process_events(state, lane->device))
-            return ASIM_BROKEN;
+        waiting = !asim_tc_capturing(state, lane->device);
+        if (waiting && asim_tc_looks_now(state, lane->device)) {
+            waiting = false;
+            if (!asim_tc_process_events(state, lane->device))
+                return ASIM_BROKEN;
+        }
     }
     if (!shelf && !(shelf = shelf_for(state, lane, large)))
         return ASIM_BROKEN;
 
     uint32_t block = search(state, shelf, rounded);
+    if (!block && waiting) {
+        if (!asim_tc_process_events(state, lane->device))
+            return ASIM_BROKEN;
+        block = search(state, shelf, rounded);
+    }
     if (!block) {
         if (!obtain_memory(state, shelf, rounded, &block))
             return ASIM_BROKEN;
@@ -248,6 +266,8 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
         if (!block)
             return refuse(state, shelf, rounded);
     }
+    if (state->options.base_align && !asim_tc_align_base(state, shelf, block, rounded))
+        return ASIM_BROKEN;
     block = asim_tc_hand_out(state, shelf, block, rounded, size);
     if (!block || state->broken)
         return ASIM_BROKEN;
@@ -263,7 +283,7 @@ static asim_alloc_result torchcache_alloc(asim_policy_state *state, const asim_e
 }
 
 /* R66. */
-static asim_free_result torchcache_free(asim_policy_state *state, uint32_t block, bool completion_follows)
+asim_free_result asim_tc_free(asim_policy_state *state, uint32_t block, bool completion_follows)
 {
     asim_tc_shelf *shelf = asim_tc_shelf_of_block(state, block);
     asim_tc_stats *stats = shelf->stats;
@@ -285,7 +305,7 @@ static asim_free_result torchcache_free(asim_policy_state *state, uint32_t block
     return ASIM_FREE_LATER;
 }
 
-static asim_free_result torchcache_free_done(asim_policy_state *state, uint32_t block)
+asim_free_result asim_tc_free_done(asim_policy_state *state, uint32_t block)
 {
     if (state->blocks[block].state != ASIM_TC_PENDING || state->blocks[block].events ||
         state->blocks[block].uses) {
@@ -298,13 +318,13 @@ static asim_free_result torchcache_free_done(asim_policy_state *state, uint32_t 
     return ASIM_FREED;
 }
 
-static void torchcache_use(asim_policy_state *state, uint32_t block, unsigned lane)
+void asim_tc_use(asim_policy_state *state, uint32_t block, unsigned lane)
 {
     asim_tc_use_add(state, block, lane); /* a failure is kept and reported by the next operation */
 }
 
 /* R61. */
-static asim_code torchcache_trim(asim_policy_state *state, const asim_event *event, asim_err *err)
+asim_code asim_tc_trim(asim_policy_state *state, const asim_event *event, asim_err *err)
 {
     for (unsigned i = 0; i < state->device_count; i++) {
         const asim_tc_device *device = &state->devices[i];
@@ -328,8 +348,7 @@ static asim_code torchcache_settings(asim_policy_state *state, const char *text,
     return asim_tc_options_replace(state->release, text, &state->options, err);
 }
 
-static asim_code torchcache_fraction(asim_policy_state *state, unsigned device, double fraction,
-                                     asim_err *err)
+asim_code asim_tc_fraction(asim_policy_state *state, unsigned device, double fraction, asim_err *err)
 {
     if (!(fraction >= 0 && fraction <= 1))
         return asim_fail(err, ASIM_E_INPUT, "a memory fraction of %g; it must be 0 to 1", fraction);
@@ -337,7 +356,7 @@ static asim_code torchcache_fraction(asim_policy_state *state, unsigned device, 
     return ASIM_OK;
 }
 
-static void torchcache_reset_stats(asim_policy_state *state, unsigned device, bool peaks)
+void asim_tc_reset_stats(asim_policy_state *state, unsigned device, bool peaks)
 {
     asim_tc_device *d = &state->devices[device];
     for (size_t i = 1; i < d->group_count; i++)
@@ -348,8 +367,8 @@ static void torchcache_reset_stats(asim_policy_state *state, unsigned device, bo
         asim_tc_stats_reset_totals(&d->stats);
 }
 
-static void torchcache_report(const asim_policy_state *state, unsigned device,
-                              void (*emit)(void *ctx, const char *name, int64_t value), void *ctx)
+void asim_tc_report(const asim_policy_state *state, unsigned device,
+                    void (*emit)(void *ctx, const char *name, int64_t value), void *ctx)
 {
     const asim_tc_device *d = &state->devices[device];
     asim_tc_stats_report(&d->stats, state->release, emit, ctx);
@@ -370,11 +389,6 @@ static size_t torchcache_refusal_text(const asim_policy_state *state, char *ret_
     return asim_tc_refusal_text(state->release, &state->first_refusal, ret_text, capacity);
 }
 
-static void torchcache_fini(asim_policy_state *state)
-{
-    asim_tc_tables_fini(state);
-}
-
 const asim_policy asim_policy_torchcache = {
     .version = ASIM_POLICY_VERSION,
     .flags = ASIM_POLICY_MODELS_TORCH,
@@ -384,19 +398,19 @@ const asim_policy asim_policy_torchcache = {
     .state_size = sizeof(asim_policy_state),
     .params = {asim_tc_param_list, ASIM_TC_PARAMS, sizeof(asim_tc_params)},
     .init = torchcache_init,
-    .alloc = torchcache_alloc,
-    .free = torchcache_free,
+    .alloc = asim_tc_alloc,
+    .free = asim_tc_free,
     .check = asim_tc_check,
     .walk = asim_tc_walk,
-    .fini = torchcache_fini,
+    .fini = asim_tc_tables_fini,
     .adopt = asim_tc_adopt,
-    .free_done = torchcache_free_done,
-    .use = torchcache_use,
-    .trim = torchcache_trim,
+    .free_done = asim_tc_free_done,
+    .use = asim_tc_use,
+    .trim = asim_tc_trim,
     .pool = asim_tc_pool_event,
     .settings = torchcache_settings,
-    .fraction = torchcache_fraction,
-    .reset_stats = torchcache_reset_stats,
-    .report = torchcache_report,
+    .fraction = asim_tc_fraction,
+    .reset_stats = asim_tc_reset_stats,
+    .report = asim_tc_report,
     .refusal_text = torchcache_refusal_text,
 };

@@ -23,7 +23,20 @@ typedef struct asim_tc_options {
     double reserve;         /* expandable_segments_reserve; 0: unset */
     double fraction;        /* per_process_memory_fraction */
     asim_tc_rounding rounding;
+    /* Of torch_npu alone; 0 or false otherwise. */
+    uint64_t base_align; /* base_addr_aligned_kb, bytes */
+    uint64_t huge_page;  /* page_size, bytes */
+    uint64_t page;       /* segment_size_mb, bytes; of large expandable segments */
+    bool lazy_reclaim;   /* multi_stream_lazy_reclaim */
 } asim_tc_options;
+
+/* What is asked of the device for a request of this rounded size. */
+static inline uint64_t asim_tc_segment_bytes(const asim_tc_options *options, uint64_t rounded)
+{
+    if (options->huge_page && asim_tc_is_large(rounded))
+        return asim_tc_ceil(rounded, options->huge_page);
+    return asim_tc_segment_size(rounded, options->large_segment);
+}
 
 void asim_tc_options_default(const asim_tc_release *release, asim_tc_options *ret_options);
 

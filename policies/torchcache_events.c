@@ -161,6 +161,12 @@ static void finish_event(asim_tc_state *state, asim_tc_device *device, uint32_t 
         complete_late(state, block);
 }
 
+bool asim_tc_looks_now(const asim_tc_state *state, const asim_tc_device *device)
+{
+    return !state->options.lazy_reclaim ||
+           device->attention - device->deferred_count - device->scope_count > ASIM_TC_LAZY_EVENTS;
+}
+
 bool asim_tc_process_events(asim_tc_state *state, asim_tc_device *device)
 {
     if (!take_up_deferred(state, device))

@@ -10,7 +10,10 @@
 
 uint64_t asim_tc_page_size(const asim_tc_state *state, const asim_tc_shelf *shelf)
 {
-    return shelf->large ? state->options.large_segment : ASIM_TC_SMALL_SEG;
+    const asim_tc_options *options = &state->options;
+    if (!shelf->large)
+        return ASIM_TC_SMALL_SEG;
+    return options->huge_page ? options->huge_page : options->page ? options->page : options->large_segment;
 }
 
 uint64_t asim_tc_range_size(const asim_tc_state *state, const asim_tc_shelf *shelf)
@@ -183,6 +186,21 @@ bool asim_tc_expand(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded
     }
     shelf->group->segments++;
     *ret_block = block;
+    return true;
+}
+
+bool asim_tc_align_base(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block, uint64_t rounded)
+{
+    const uint64_t align = state->options.base_align, over = asim_tc_address(state, block) % align;
+    if (rounded < ASIM_TC_ROUND_SEG || !state->options.expandable || !over ||
+        align - over + rounded > state->extents[block].size)
+        return true;
+    asim_tc_free_take(state, shelf, block);
+    const uint32_t front = asim_tc_cut_front(state, block, align - over);
+    if (!front)
+        return false;
+    asim_tc_free_add(state, shelf, front);
+    asim_tc_free_add(state, shelf, block);
     return true;
 }
 

@@ -15,7 +15,7 @@ bool asim_tc_obtain(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded
                     uint32_t *ret_block)
 {
     asim_tc_device *device = &state->devices[shelf->device];
-    const uint64_t size = asim_tc_segment_size(rounded, state->options.large_segment);
+    const uint64_t size = asim_tc_segment_bytes(&state->options, rounded);
     *ret_block = 0;
     if (retry) {
         device->stats.num_alloc_retries++;
@@ -75,6 +75,13 @@ static bool release_segment(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t
     return true;
 }
 
+/* torch_npu waits for the device before anything cached goes back. */
+static void wait_first(asim_tc_state *state, unsigned device)
+{
+    if (state->release->waits_before_release)
+        state->driver.ops->device_wait(state->driver.ctx, device);
+}
+
 static bool is_collectable(const asim_tc_state *state, uint32_t block)
 {
     return !asim_tc_is_split(state, block);
@@ -98,6 +105,8 @@ bool asim_tc_collect_garbage(asim_tc_state *state, asim_tc_device *device)
                 count++;
             }
     }
+    if (count > 0)
+        wait_first(state, (unsigned)(device - state->devices));
     bool progress = true;
     while (freed < target && progress && count > 0) {
         const double mean = (double)total_age / (double)count; /* fixed for the round */
@@ -140,6 +149,7 @@ bool asim_tc_release_available(asim_tc_state *state, asim_tc_shelf *shelf, uint6
     *ret_success = false;
     if (limit == ASIM_TC_UNLIMITED)
         return true;
+    wait_first(state, shelf->device);
     const uint64_t wanted = rounded > limit ? rounded : limit;
     uint32_t found = asim_free_find(&shelf->free, state->extents, wanted, &state->counters->search_steps);
     if (found && state->blocks[found].expandable && !state->release->available_skips)
@@ -193,6 +203,7 @@ static bool release_pool(asim_tc_state *state, asim_tc_pool *pool)
 bool asim_tc_release_all(asim_tc_state *state, unsigned device_index, uint16_t pool)
 {
     asim_tc_device *device = &state->devices[device_index];
+    wait_first(state, device_index);
     if (pool == 0 && !asim_tc_capturing(state, device)) {
         asim_tc_group *group = device->groups[0];
         state->counters->cache_flushes++;

@@ -59,6 +59,17 @@ const asim_tc_release asim_tc_releases[] = {
     {.name = NULL},
 };
 
+/* Forked from PyTorch 2.13's, with the order of free blocks of those before, and a limit cut off at the byte.
+ */
+const asim_tc_release asim_tc_npu = {"npu",
+                                     OPTIONS_2_13,
+                                     0,
+                                     "max_split_size_mb",
+                                     SINCE_2_11,
+                                     .captures_by_stream = true,
+                                     .counts_rejections = true,
+                                     .waits_before_release = true};
+
 const char *const asim_tc_release_names[] = {"1.13", "2.1", "2.2",  "2.3",  "2.4",  "2.5",  "2.6",  "2.7",
                                              "2.8",  "2.9", "2.10", "2.11", "2.13", "2.14", "2.15", NULL};
 

@@ -66,11 +66,14 @@ typedef struct asim_tc_release {
     bool oom_old_order;        /* R177: the numbers of the out-of-memory message, against R175 */
     bool oom_counts_pools; /* R175: they name the free bytes of private pools, and count them as allocated */
     bool oom_names_limit;  /* R175 item 6: they name the memory limit */
-    bool oom_advises_reserve; /* R176: with expandable segments on, it advises a larger range of addresses */
+    bool waits_before_release; /* torch_npu: the device is waited for before cached memory goes back */
+    bool oom_advises_reserve;  /* R176: with expandable segments on, it advises a larger range of addresses */
 } asim_tc_release;
 
 /* Ends with a NULL name. The order is that of asim_tc_release_names. */
 extern const asim_tc_release asim_tc_releases[];
+/* torch_npu's variant, no release of PyTorch's and in no list: policies/npu.c. */
+extern const asim_tc_release asim_tc_npu;
 extern const char *const asim_tc_release_names[]; /* NULL-ended */
 
 /* The release of that name; NULL: none. */

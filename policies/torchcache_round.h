@@ -16,12 +16,14 @@
 #define ASIM_TC_UNLIMITED    UINT64_MAX
 
 enum {
-    ASIM_TC_SLOTS = 16
+    ASIM_TC_SLOTS = 16,
+    ASIM_TC_LAZY_EVENTS = 512, /* torch_npu: pending events above which a lazy request looks at them */
 };
 
 typedef struct asim_tc_rounding {
     bool on;           /* some slot is not 0 */
     bool one_is_exact; /* R28: one division leaves the size as it is */
+    uint32_t padding;  /* of torch_npu: bytes added to a request first */
     uint64_t bypass;   /* R29: larger sizes are rounded to 512 */
     uint32_t divisions[ASIM_TC_SLOTS];
 } asim_tc_rounding;
@@ -37,6 +39,7 @@ uint64_t asim_tc_round_divided(const asim_tc_rounding *rounding, uint64_t size);
 /* R25. size is positive and below ASIM_TC_HARD_LIMIT. */
 static inline uint64_t asim_tc_round(const asim_tc_rounding *rounding, uint64_t size)
 {
+    size += rounding->padding;
     if (rounding->on)
         return asim_tc_round_divided(rounding, size);
     return asim_tc_ceil(size, ASIM_TC_MIN_BLOCK);

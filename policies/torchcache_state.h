@@ -193,6 +193,21 @@ bool asim_tc_fail(asim_tc_state *state, asim_code code, const char *format, ...)
 /* The same for a device operation that neither worked nor ran out of memory. */
 bool asim_tc_fail_driver(asim_tc_state *state, const char *operation);
 
+/* Everything but the parameters of a run's beginning; fraction below 0: no limit but the options' own. */
+asim_code asim_tc_begin(asim_tc_state *state, const asim_policy_env *env, const asim_tc_release *release,
+                        const asim_tc_options *options, double fraction, asim_err *err);
+
+/* The operations of sim/policy.h, for the policies that this allocator serves. */
+asim_alloc_result asim_tc_alloc(asim_tc_state *state, const asim_event *event, asim_placement *ret_placement);
+asim_free_result asim_tc_free(asim_tc_state *state, uint32_t block, bool completion_follows);
+asim_free_result asim_tc_free_done(asim_tc_state *state, uint32_t block);
+void asim_tc_use(asim_tc_state *state, uint32_t block, unsigned lane);
+asim_code asim_tc_trim(asim_tc_state *state, const asim_event *event, asim_err *err);
+asim_code asim_tc_fraction(asim_tc_state *state, unsigned device, double fraction, asim_err *err);
+void asim_tc_reset_stats(asim_tc_state *state, unsigned device, bool peaks);
+void asim_tc_report(const asim_tc_state *state, unsigned device,
+                    void (*emit)(void *ctx, const char *name, int64_t value), void *ctx);
+
 static inline uint64_t asim_tc_address(const asim_tc_state *state, uint32_t block)
 {
     return state->extents[block].address + state->segments[state->blocks[block].segment].shift;
@@ -236,6 +251,9 @@ bool asim_tc_release_all(asim_tc_state *state, unsigned device, uint16_t pool);
 
 /* R91, as asim_tc_obtain. */
 bool asim_tc_expand(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, uint32_t *ret_block);
+/* Cuts the front off a free block, so that a request of 2 MiB or more begins at a multiple of base_align, if
+ * there is room. False: broken. */
+bool asim_tc_align_base(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block, uint64_t rounded);
 /* R95 and R96. */
 bool asim_tc_unmap(asim_tc_state *state, uint32_t block);
 bool asim_tc_unmapped_add(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block);
@@ -250,6 +268,8 @@ bool asim_tc_use_add(asim_tc_state *state, uint32_t block, unsigned lane);
 void asim_tc_uses_clear(asim_tc_state *state, uint32_t block);
 /* R66 for a block with uses. */
 bool asim_tc_free_used(asim_tc_state *state, uint32_t block);
+/* Whether a request looks at events before it searches. */
+bool asim_tc_looks_now(const asim_tc_state *state, const asim_tc_device *device);
 /* R73, outside capture situations. */
 bool asim_tc_process_events(asim_tc_state *state, asim_tc_device *device);
 /* R74; group NULL: all blocks. */

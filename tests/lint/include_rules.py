@@ -23,6 +23,9 @@ RULES = [
     (r'sim/.*', [r'sim/.*']),
     (r'traces/.*', [r'traces/.*', FOUNDATION, r'sim/(event|source|params)\.h']),
     (r'policies/registry\.c', [r'policies/.*', FOUNDATION, CONTRACTS]),
+    # npu is a second table over torchcache's core: torch_npu's allocator is a fork of PyTorch's, and a copy of the
+    # core would be two versions of the same rules.
+    (r'policies/npu\.c', [r'policies/torchcache(_[a-z0-9_]+)?\.h', SHARED_BY_POLICIES, FOUNDATION, CONTRACTS]),
     # torchcache_round.c belongs to the policy torchcache: its own headers and the shared ones, no other policy's.
     (r'policies/([a-z0-9]+)(_[a-z0-9_]+)?\.[ch]',
      [r'policies/\1(_[a-z0-9_]+)?\.h', SHARED_BY_POLICIES, FOUNDATION, CONTRACTS]),
