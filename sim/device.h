@@ -56,6 +56,14 @@ typedef struct asim_device_ops {
 
     /* Move size bytes inside the device (compaction); the caller may not use either range meanwhile. */
     asim_device_result (*copy)(void *ctx, unsigned device, uint64_t to, uint64_t from, uint64_t size);
+
+    /* A second address for mapped memory (cuMemMap of a handle that is mapped elsewhere too): [offset, offset
+     * + size) of the range region shows the pages at from_offset of the range from. A range holds pages or
+     * shows those of others, never both. No memory is obtained, and blocks are placed in the range that holds
+     * it. unalias ends all that the range shows; until then it can't be unreserved. */
+    asim_device_result (*alias)(void *ctx, uint32_t region, uint64_t offset, uint32_t from,
+                                uint64_t from_offset, uint64_t size, uint64_t page);
+    asim_device_result (*unalias)(void *ctx, uint32_t region, uint64_t page);
 } asim_device_ops;
 
 typedef struct asim_device {

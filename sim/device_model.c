@@ -20,7 +20,8 @@ typedef struct event {
 
 typedef struct region {
     uint64_t address, size;
-    uint64_t held; /* bytes of capacity: the rounded segment, or the mapped pages */
+    uint64_t held;    /* bytes of capacity: the rounded segment, or the mapped pages */
+    uint64_t aliased; /* bytes of other ranges' pages that it shows */
     uint16_t device;
     uint8_t range, live;
 } region;
@@ -176,7 +177,7 @@ static asim_device_result model_unreserve(void *ctx, uint32_t index)
 {
     asim_device_model *model = ctx;
     region *r = live_region(model, index, true);
-    if (!r || r->held)
+    if (!r || r->held || r->aliased)
         return ASIM_DEVICE_ERROR;
     asim_clocks_stall(model->clocks, model->profile.unreserve_ns);
     r->live = false;
@@ -351,6 +352,34 @@ static asim_device_result model_copy(void *ctx, unsigned device, uint64_t to, ui
     return ASIM_DEVICE_OK;
 }
 
+/* Charged as a map: of its costs, creating the memory is the small part (GMLake, table 1: 18 of 115). */
+static asim_device_result model_alias(void *ctx, uint32_t index, uint64_t offset, uint32_t from,
+                                      uint64_t from_offset, uint64_t size, uint64_t page)
+{
+    asim_device_model *model = ctx;
+    region *r = live_region(model, index, true);
+    const region *source = live_region(model, from, true);
+    if (!is_page_range(r, offset, size, page) || !is_page_range(source, from_offset, size, page) || r->held ||
+        r == source)
+        return ASIM_DEVICE_ERROR;
+    asim_clocks_stall(model->clocks, model->profile.map_ns + size / page * model->profile.map_per_page_ns);
+    r->aliased += size;
+    return ASIM_DEVICE_OK;
+}
+
+static asim_device_result model_unalias(void *ctx, uint32_t index, uint64_t page)
+{
+    asim_device_model *model = ctx;
+    region *r = live_region(model, index, true);
+    if (!r || !r->aliased || page == 0)
+        return ASIM_DEVICE_ERROR;
+    wait_for_device(model, r->device);
+    asim_clocks_stall(model->clocks,
+                      model->profile.unmap_ns + r->aliased / page * model->profile.unmap_per_page_ns);
+    r->aliased = 0;
+    return ASIM_DEVICE_OK;
+}
+
 asim_device asim_device_model_table(asim_device_model *model)
 {
     static const asim_device_ops ops = {
@@ -368,6 +397,8 @@ asim_device asim_device_model_table(asim_device_model *model)
         .stream_wait = model_stream_wait,
         .device_wait = model_device_wait,
         .copy = model_copy,
+        .alias = model_alias,
+        .unalias = model_unalias,
     };
     return (asim_device){&ops, model};
 }

@@ -304,6 +304,8 @@ static asim_code do_free_done(asim_engine *engine, const asim_event *event, asim
     asim_engine_mix(engine, ASIM_DIGEST_DONE, block.address, block.size);
     if (withheld)
         return tell_freed(engine, &block, false, err);
+    if (UNLIKELY(block.size == 0)) /* scattered: its pieces were told */
+        return ASIM_OK;
     for (uint32_t i = 0; i < engine->observer_count; i++) {
         const asim_observer *observer = engine->observers[i].observer;
         asim_code code = observer->completed

@@ -12,7 +12,7 @@ void asim_engine_free_done(void *ctx, uint64_t address, uint64_t size, uint64_t 
     if (engine->fault.code)
         return;
     if (engine->books.pending_blocks == 0 || size > engine->books.active - engine->books.allocated ||
-        (region != ASIM_NO_INDEX && !asim_ledger_vacate(&engine->ledger, region, address, size))) {
+        (size && region != ASIM_NO_INDEX && !asim_ledger_vacate(&engine->ledger, region, address, size))) {
         asim_fail(&engine->fault, ASIM_E_BUG,
                   "policy %s completed the free of %" PRIu64 " bytes at 0x%" PRIx64
                   ", which is not pending there",
@@ -22,6 +22,8 @@ void asim_engine_free_done(void *ctx, uint64_t address, uint64_t size, uint64_t 
     engine->books.active -= size;
     engine->books.pending_blocks--;
     asim_engine_mix(engine, ASIM_DIGEST_DONE, address, size);
+    if (size == 0) /* scattered: its pieces are told */
+        return;
     for (uint32_t i = 0; i < engine->observer_count && !engine->fault.code; i++)
         if (engine->observers[i].observer->completed)
             engine->observers[i].observer->completed(engine->observers[i].state, address, size,

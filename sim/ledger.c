@@ -159,7 +159,7 @@ static asim_device_result ledger_unreserve(void *ctx, uint32_t index)
 {
     asim_ledger *ledger = ctx;
     asim_held_region *region = live_region(ledger, index, true);
-    if (!region)
+    if (!region || region->aliased)
         return misuse(ledger, "unreserve of", index);
     if (ledger->device.ops->unreserve(ledger->device.ctx, index) != ASIM_DEVICE_OK)
         return device_fault(ledger, "unreserve");
@@ -207,7 +207,8 @@ static asim_device_result ledger_map(void *ctx, uint32_t index, uint64_t offset,
 {
     asim_ledger *ledger = ctx;
     asim_held_region *region = live_region(ledger, index, true);
-    if (!region || !has_pages(ledger, region, page) || !pages_are(region, offset, size, PAGE_UNMAPPED))
+    if (!region || region->aliased || !has_pages(ledger, region, page) ||
+        !pages_are(region, offset, size, PAGE_UNMAPPED))
         return misuse(ledger, "map in", index);
     asim_device_result result = ledger->device.ops->map(ledger->device.ctx, index, offset, size, page);
     if (result == ASIM_DEVICE_ERROR)
@@ -314,6 +315,52 @@ static asim_device_result ledger_copy(void *ctx, unsigned device, uint64_t to, u
     return result == ASIM_DEVICE_ERROR ? device_fault(ledger, "copy") : result;
 }
 
+/* Whether [offset, offset + size) of a range is mapped, in use or not. */
+static bool is_mapped(const asim_held_region *region, uint64_t offset, uint64_t size, uint64_t page)
+{
+    if (!region->pages || region->page != page || size == 0 || offset % page || size % page ||
+        offset > region->size || size > region->size - offset)
+        return false;
+    for (uint64_t i = offset / page; i < (offset + size) / page; i++)
+        if (region->pages[i] == PAGE_UNMAPPED)
+            return false;
+    return true;
+}
+
+/* Nothing is obtained, so the observers hear nothing; the calls are counted as maps and unmaps. */
+static asim_device_result ledger_alias(void *ctx, uint32_t index, uint64_t offset, uint32_t from,
+                                       uint64_t from_offset, uint64_t size, uint64_t page)
+{
+    asim_ledger *ledger = ctx;
+    asim_held_region *region = live_region(ledger, index, true);
+    const asim_held_region *source = live_region(ledger, from, true);
+    if (!region || region->pages || !source || source == region || region->device != source->device ||
+        offset > region->size || size > region->size - offset || !is_mapped(source, from_offset, size, page))
+        return misuse(ledger, "alias in", index);
+    asim_device_result result =
+        ledger->device.ops->alias(ledger->device.ctx, index, offset, from, from_offset, size, page);
+    if (result == ASIM_DEVICE_ERROR)
+        return device_fault(ledger, "alias");
+    if (result != ASIM_DEVICE_OK)
+        return result;
+    region->aliased += size;
+    ledger->maps++;
+    return ASIM_DEVICE_OK;
+}
+
+static asim_device_result ledger_unalias(void *ctx, uint32_t index, uint64_t page)
+{
+    asim_ledger *ledger = ctx;
+    asim_held_region *region = live_region(ledger, index, true);
+    if (!region || !region->aliased)
+        return misuse(ledger, "unalias of", index);
+    if (ledger->device.ops->unalias(ledger->device.ctx, index, page) != ASIM_DEVICE_OK)
+        return device_fault(ledger, "unalias");
+    region->aliased = 0;
+    ledger->unmaps++;
+    return ASIM_DEVICE_OK;
+}
+
 asim_device asim_ledger_table(asim_ledger *ledger)
 {
     static const asim_device_ops ops = {
@@ -331,6 +378,8 @@ asim_device asim_ledger_table(asim_ledger *ledger)
         .stream_wait = ledger_stream_wait,
         .device_wait = ledger_device_wait,
         .copy = ledger_copy,
+        .alias = ledger_alias,
+        .unalias = ledger_unalias,
     };
     return (asim_device){&ops, ledger};
 }

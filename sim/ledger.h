@@ -17,6 +17,7 @@ typedef struct asim_held_region {
     uint64_t page;   /* of a range: bytes, 0 until the first map */
     uint32_t *pages; /* of a range: active bytes of each page; PAGE_UNMAPPED where nothing is mapped */
     uint64_t page_count;
+    uint64_t aliased; /* of a range: bytes of other ranges' pages that it shows */
     uint16_t device, lane;
     uint8_t range, live;
 } asim_held_region;

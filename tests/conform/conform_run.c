@@ -242,6 +242,20 @@ static asim_device_result faulty_copy(void *ctx, unsigned device, uint64_t to, u
     return f->inner.ops->copy(f->inner.ctx, device, to, from, size);
 }
 
+static asim_device_result faulty_alias(void *ctx, uint32_t region, uint64_t offset, uint32_t from,
+                                       uint64_t from_offset, uint64_t size, uint64_t page)
+{
+    conform_faulty *f = ctx;
+    return refuses(f) ? f->answer
+                      : f->inner.ops->alias(f->inner.ctx, region, offset, from, from_offset, size, page);
+}
+
+static asim_device_result faulty_unalias(void *ctx, uint32_t region, uint64_t page)
+{
+    conform_faulty *f = ctx;
+    return f->inner.ops->unalias(f->inner.ctx, region, page);
+}
+
 static const asim_device_ops faulty_ops = {
     .alloc = faulty_alloc,
     .free = faulty_free,
@@ -257,6 +271,8 @@ static const asim_device_ops faulty_ops = {
     .stream_wait = faulty_stream_wait,
     .device_wait = faulty_device_wait,
     .copy = faulty_copy,
+    .alias = faulty_alias,
+    .unalias = faulty_unalias,
 };
 
 static void wrap(void *ctx, asim_device *device)
