@@ -11,6 +11,7 @@ const asim_policy *const asim_policies[] = {
     &asim_policy_rmm_pool,
     &asim_policy_rmm_arena,
     &asim_policy_rmm_binning,
+    &asim_policy_stitch,
     &asim_policy_native,
     &asim_policy_async,
     &asim_policy_lower_bound,
