@@ -33,6 +33,7 @@
 #include "policies/torchcache_state.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -48,6 +49,7 @@ typedef struct npu_params {
     int page_size;
     bool expandable_segments, lazy_reclaim, throws;
     char roundup_power2_divisions[ASIM_PARAM_TEXT_MAX];
+    char conf[ASIM_PARAM_TEXT_MAX];
 } npu_params;
 
 static const char *const page_sizes[] = {"default", "1g", NULL};
@@ -148,26 +150,45 @@ static const asim_param params[] = {
      .min = 0,
      .max = 32,
      .help = "bytes added to each request; 0: as on Ascend 950 with CANN 9.1"},
+    {.name = "conf",
+     .type = ASIM_PARAM_TEXT,
+     .offset = PARAM(conf),
+     .default_text = "",
+     .help = "the whole PYTORCH_NPU_ALLOC_CONF string, in [] where it holds commas; overrides the others"},
 };
 
 /* NPUAllocatorConfig::instance. */
-static asim_code check_conflicts(const npu_params *given, asim_err *err)
+static asim_code check_conflicts(const asim_tc_options *options, asim_err *err)
 {
-    if (given->expandable_segments && given->max_split_size != ASIM_PARAM_NONE)
+    if (options->expandable && options->max_split != ASIM_TC_UNLIMITED)
         return asim_fail(err, ASIM_E_USAGE, "max_split_size_mb can't be set with expandable_segments");
-    if (given->expandable_segments && given->garbage_collection_threshold > 0)
+    if (options->expandable && options->gc_threshold > 0)
         return asim_fail(err, ASIM_E_USAGE,
                          "garbage_collection_threshold can't be set with expandable_segments");
-    if (given->garbage_collection_threshold >= 1)
+    if (options->gc_threshold >= 1)
         return asim_fail(err, ASIM_E_USAGE, "garbage_collection_threshold must be below 1");
     return ASIM_OK;
+}
+
+/* The whole string, which may stand in []. */
+static asim_code apply_conf(const npu_params *given, asim_tc_options *options, asim_err *err)
+{
+    char text[ASIM_PARAM_TEXT_MAX];
+    const size_t length = strlen(given->conf);
+    const bool wrapped = length > 1 && given->conf[0] == '[' && given->conf[length - 1] == ']';
+    memcpy(text, given->conf + wrapped, length - 2 * wrapped);
+    text[length - 2 * wrapped] = 0;
+    asim_code code = length ? asim_tc_options_apply(&asim_tc_npu, text, options, err) : ASIM_OK;
+    if (code)
+        asim_err_context(err, "conf");
+    return code;
 }
 
 static asim_code read_options(const npu_params *given, asim_tc_options *ret_options, asim_err *err)
 {
     asim_tc_options *options = ret_options;
     asim_tc_options_default(&asim_tc_npu, options);
-    asim_code code = check_conflicts(given, err);
+    asim_code code = ASIM_OK;
     options->large_segment = options->max_rounding = given->large_segment_size;
     if (!code && given->max_split_size != ASIM_PARAM_NONE)
         code =
@@ -188,10 +209,13 @@ static asim_code read_options(const npu_params *given, asim_tc_options *ret_opti
     options->lazy_reclaim = given->lazy_reclaim;
     options->base_align = given->base_addr_aligned * 1024;
     options->huge_page = given->page_size == NPU_PAGE_1G ? UINT64_C(1) << 30 : 0;
-    if (given->large_segment_size == ASIM_TC_LARGE_SEG && given->segment_size != ASIM_PARAM_NONE)
-        options->page = given->segment_size;
+    options->page = given->segment_size == ASIM_PARAM_NONE ? 0 : given->segment_size;
     options->rounding.padding = (uint32_t)given->padding;
-    return code;
+    if (!code)
+        code = apply_conf(given, options, err);
+    if (options->large_segment != ASIM_TC_LARGE_SEG)
+        options->page = 0;
+    return code ? code : check_conflicts(options, err);
 }
 
 static asim_code npu_init(asim_policy_state *state, const asim_policy_env *env, const void *block,

@@ -351,6 +351,27 @@ static asim_code parse_host_size(reader *in, const char *key, bool zero_allowed)
     return code;
 }
 
+/* torch_npu's: digits alone, within bounds, times unit. */
+static asim_code parse_bounded(reader *in, const char *key, uint64_t least, uint64_t most, uint64_t unit,
+                               uint64_t *ret_bytes)
+{
+    const size_t digits = strspn(in->token, "0123456789");
+    const uint64_t value = strtoull(in->token, NULL, 10);
+    if (digits == 0 || in->token[digits] || value < least || value > most)
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: '%s' is no number from %" PRIu64 " to %" PRIu64, key,
+                         in->token, least, most);
+    *ret_bytes = value * unit;
+    return advance(in);
+}
+
+static asim_code parse_page_size(reader *in, const char *key, uint64_t *ret_bytes)
+{
+    if (strcmp(in->token, "1g") != 0)
+        return asim_fail(in->err, ASIM_E_USAGE, "%s: '%s' is not its one value, 1g", key, in->token);
+    *ret_bytes = UINT64_C(1) << 30;
+    return advance(in);
+}
+
 static asim_tc_option option_of(const asim_tc_release *release, const char *key)
 {
     static const struct {
@@ -379,6 +400,14 @@ static asim_tc_option option_of(const asim_tc_release *release, const char *key)
         {"pinned_free_catch_all", ASIM_TC_PINNED_CATCH_ALL},
         {"pinned_max_round_threshold_mb", ASIM_TC_PINNED_SIZES},
         {"pinned_max_cached_size_mb", ASIM_TC_PINNED_SIZES},
+        {"base_addr_aligned_kb", ASIM_TC_NPU_BASE_ALIGN},
+        {"page_size", ASIM_TC_NPU_PAGE_SIZE},
+        {"segment_size_mb", ASIM_TC_NPU_SEGMENT_SIZE},
+        {"multi_stream_lazy_reclaim", ASIM_TC_NPU_LAZY_RECLAIM},
+        {"throw_on_npumalloc_oom", ASIM_TC_NPU_THROW},
+        {"release_lock_on_npumalloc", ASIM_TC_NPU_OTHERS},
+        {"pin_memory_expandable_segments", ASIM_TC_NPU_OTHERS},
+        {"pinned_mem_register", ASIM_TC_NPU_OTHERS},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(key, known[i].key) == 0 && asim_tc_has(release, known[i].option))
@@ -406,6 +435,7 @@ static asim_code parse_value(reader *in, asim_tc_option option, const char *key,
     case ASIM_TC_FRACTION:
         return parse_fraction(in, key, &options->fraction);
     case ASIM_TC_THROW:
+    case ASIM_TC_NPU_THROW:
         return parse_bool(in, key, &options->throws);
     case ASIM_TC_RESERVE:
         return parse_reserve(in, options);
@@ -419,6 +449,14 @@ static asim_code parse_value(reader *in, asim_tc_option option, const char *key,
         return parse_threads(in, key);
     case ASIM_TC_LARGE_SEGMENT: /* read before all others */
         return parse_mib(in, key, &ignored_bytes);
+    case ASIM_TC_NPU_BASE_ALIGN:
+        return parse_bounded(in, key, 0, 16, 1024, &options->base_align);
+    case ASIM_TC_NPU_PAGE_SIZE:
+        return parse_page_size(in, key, &options->huge_page);
+    case ASIM_TC_NPU_SEGMENT_SIZE:
+        return parse_bounded(in, key, 20, 512, MIB, &options->page);
+    case ASIM_TC_NPU_LAZY_RECLAIM:
+        return parse_bool(in, key, &options->lazy_reclaim);
     case ASIM_TC_PINNED_SEGMENT:
     case ASIM_TC_PINNED_SIZES:
         return parse_host_size(in, key, option == ASIM_TC_PINNED_SIZES);

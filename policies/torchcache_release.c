@@ -17,6 +17,11 @@
 #define OPTIONS_2_11 (OPTIONS_2_10 | BIT(LARGE_SEGMENT))
 #define OPTIONS_2_13 (OPTIONS_2_11 | BIT(THROW) | BIT(PINNED_CATCH_ALL) | BIT(PINNED_SIZES))
 #define OPTIONS_2_15 (OPTIONS_2_13 | BIT(RESERVE) | BIT(RESERVE_BY_CLASS))
+#define OPTIONS_NPU                                                                                          \
+    (BIT(MAX_SPLIT) | BIT(MAX_ROUNDING) | BIT(LARGE_SEGMENT) | BIT(GC_THRESHOLD) | BIT(DIVISIONS) |          \
+     BIT(EXPANDABLE) | BIT(FRACTION) | BIT(PINNED_BACKGROUND) | BIT(PINNED_SEGMENT) | BIT(PINNED_SIZES) |    \
+     BIT(NPU_BASE_ALIGN) | BIT(NPU_PAGE_SIZE) | BIT(NPU_SEGMENT_SIZE) | BIT(NPU_LAZY_RECLAIM) |              \
+     BIT(NPU_THROW) | BIT(NPU_OTHERS))
 
 /* What came with a release and stayed. */
 #define SINCE_2_1 .division_list = true, .keeps_requested = true
@@ -61,8 +66,8 @@ const asim_tc_release asim_tc_releases[] = {
 
 /* Forked from PyTorch 2.13's, with the order of free blocks of those before, and a limit cut off at the byte.
  */
-const asim_tc_release asim_tc_npu = {"npu",
-                                     OPTIONS_2_13,
+const asim_tc_release asim_tc_npu = {"for NPUs",
+                                     OPTIONS_NPU,
                                      0,
                                      "max_split_size_mb",
                                      SINCE_2_11,

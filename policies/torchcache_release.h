@@ -32,6 +32,12 @@ typedef enum asim_tc_option { /* of the option string (5.3) */
     ASIM_TC_PINNED_SEGMENT,
     ASIM_TC_PINNED_CATCH_ALL,
     ASIM_TC_PINNED_SIZES,
+    ASIM_TC_NPU_BASE_ALIGN, /* torch_npu's own */
+    ASIM_TC_NPU_PAGE_SIZE,
+    ASIM_TC_NPU_SEGMENT_SIZE,
+    ASIM_TC_NPU_LAZY_RECLAIM,
+    ASIM_TC_NPU_THROW,
+    ASIM_TC_NPU_OTHERS,
     ASIM_TC_OPTIONS
 } asim_tc_option;
 

@@ -219,6 +219,46 @@ Test(npu, conflicts)
     pr_usage(&asim_policy_npu, "large_segment_size_mb=64,max_split_size_mb=32", "max_split_size_mb");
 }
 
+/* The examples of the documentation of PYTORCH_NPU_ALLOC_CONF, and what its source refuses. */
+Test(npu, option_string)
+{
+    static const char *const examples[] = {"max_split_size_mb:32,garbage_collection_threshold:0.6",
+                                           "expandable_segments:True,base_addr_aligned_kb:16",
+                                           "page_size:1g",
+                                           "expandable_segments:True,segment_size_mb:40",
+                                           "roundup_power2_divisions:4",
+                                           "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+                                           "multi_stream_lazy_reclaim:True",
+                                           "pinned_use_background_threads:True",
+                                           "pin_memory_expandable_segments:True",
+                                           "pinned_mem_register:True"};
+    char params[160];
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        snprintf(params, sizeof params, "conf=[%s]", examples[i]);
+        pr_run run = pr_start(&asim_policy_npu, params, 4 * GIB);
+        pr_alloc(&run, 0, 4 * MIB, 0);
+        const uint64_t reserved = i == 2 ? GIB : i == 3 ? 40 * MIB : 20 * MIB;
+        cr_expect_eq(pr_metric(&run, ASIM_METRIC_reserved_bytes), reserved, "%s", examples[i]);
+        pr_end(&run);
+    }
+    static const char *const refused[] = {"base_addr_aligned_kb:17",
+                                          "base_addr_aligned_kb:x",
+                                          "page_size:2g",
+                                          "segment_size_mb:19",
+                                          "segment_size_mb:513",
+                                          "backend:native",
+                                          "throw_on_cudamalloc_oom:True",
+                                          "expandable_segments:True,max_split_size_mb:32"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        snprintf(params, sizeof params, "conf=[%s]", refused[i]);
+        const char *const last = strrchr(refused[i], ',') ? strrchr(refused[i], ',') + 1 : refused[i];
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(last, ":"), last);
+        pr_usage(&asim_policy_npu, params, key);
+    }
+    pr_usage(&asim_policy_torchcache, "conf=[base_addr_aligned_kb:16]", "base_addr_aligned_kb");
+}
+
 /* "Tried to allocate more than 1EB memory"; no bytes get no memory. */
 Test(npu, zero_and_huge)
 {
