@@ -20,6 +20,7 @@ const asim_policy *const asim_policies[] = {
     &asim_policy_best_fit,
     &asim_policy_buddy,
     &asim_policy_tlsf,
+    &asim_policy_paged,
     &asim_policy_null,
     &asim_policy_skeleton,
     NULL,

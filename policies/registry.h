@@ -19,6 +19,7 @@ extern const asim_policy asim_policy_lower_bound;
 extern const asim_policy asim_policy_native;
 extern const asim_policy asim_policy_npu;
 extern const asim_policy asim_policy_null;
+extern const asim_policy asim_policy_paged;
 extern const asim_policy asim_policy_pow2;
 extern const asim_policy asim_policy_rmm_arena;
 extern const asim_policy asim_policy_rmm_binning;

@@ -133,6 +133,7 @@ enum {                            /* flags */
     ASIM_POLICY_MOVES = 8, /* may move live blocks; words are then indices of its records, kept dense */
     ASIM_POLICY_CLAIRVOYANT = 16, /* plans with the whole trace: env->future */
     ASIM_POLICY_SCATTERS = 32,    /* an allocation may be made of pieces, told with listener->piece */
+    ASIM_POLICY_HOLDS = 64,       /* holds another policy behind itself (policies/inner.h) */
 };
 
 enum {

@@ -40,6 +40,10 @@ static const struct {
     {"npu", "garbage_collection_threshold=0.5,per_process_memory_fraction=0.7"},
     {"npu", "max_split_size_mb=32,max_non_split_rounding_mb=64,throw_on_npumalloc_oom=true"},
     {"npu", "page_size=1g"},
+    {"paged", "block_bytes=1MiB,pool=32MiB"},
+    {"paged", "block_tokens=3,token_bytes=70001,pool=20MiB,rest=[best-fit,pool=40MiB,compact=full]"},
+    {"paged", "token_bytes=64KiB,utilization=0.3,rest=native"},
+    {"paged", "block_bytes=100000,pool=30MiB,rest=stitch"},
     {"pow2", "pool=64MiB"},
     {"pow2", "pool=64MiB,merge=off"},
     {"pow2", "pool=64MiB,compact=full,compact_above=25"},
@@ -155,7 +159,7 @@ static void run_twice(const asim_policy *policy, const char *params)
 {
     conform_outcome outcomes[3];
     for (int i = 0; i < 3; i++) { /* the third without checks: watching changes nothing */
-        conform_workload *w = workload(7, CONFORM_USES | CONFORM_PENDING, EVENTS);
+        conform_workload *w = workload(7, CONFORM_USES | CONFORM_PENDING | CONFORM_RESIZES, EVENTS);
         conform_options options = {.policy = policy,
                                    .params = params,
                                    .workload = w,
@@ -208,7 +212,7 @@ Test(conform, out_of_memory_is_survived)
  */
 static void refuse_host_memory(const asim_policy *policy, const char *params)
 {
-    conform_workload *w = workload(3, CONFORM_USES | CONFORM_PENDING, SHORT_EVENTS);
+    conform_workload *w = workload(3, CONFORM_USES | CONFORM_PENDING | CONFORM_RESIZES, SHORT_EVENTS);
     for (uint64_t n = 1;; n++) {
         conform_memory memory;
         conform_memory_init(&memory, n);
@@ -243,7 +247,7 @@ Test(conform, every_refusal_of_host_memory, .timeout = 120)
  */
 static void refuse_device_memory(const asim_policy *policy, const char *params)
 {
-    conform_workload *w = workload(5, CONFORM_USES, SHORT_EVENTS);
+    conform_workload *w = workload(5, CONFORM_USES | CONFORM_RESIZES, SHORT_EVENTS);
     for (uint64_t n = 1;; n++) {
         conform_faulty faulty = {.answer = ASIM_DEVICE_OOM, .refuse_at = n};
         conform_options options = {.policy = policy,
@@ -270,7 +274,7 @@ Test(conform, every_refusal_of_the_device, .timeout = 120)
 /* For every n: the device's n-th call fails for another reason: the run ends with an error, nothing leaks. */
 static void fail_device(const asim_policy *policy, const char *params)
 {
-    conform_workload *w = workload(5, CONFORM_USES, SHORT_EVENTS);
+    conform_workload *w = workload(5, CONFORM_USES | CONFORM_RESIZES, SHORT_EVENTS);
     for (uint64_t n = 1;; n++) {
         conform_memory memory;
         conform_memory_init(&memory, 0);

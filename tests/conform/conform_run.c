@@ -55,6 +55,14 @@ static asim_event random_event(generator *g, uint32_t lane_count)
     uint64_t dice = asim_rng_below(&g->rng, 100);
     uint16_t lane = (uint16_t)asim_rng_below(&g->rng, lane_count);
     uint32_t slot;
+    if ((g->shape & CONFORM_RESIZES) && asim_rng_below(&g->rng, 8) == 0 &&
+        (slot = pick(g, SLOT_LIVE)) < CONFORM_SLOTS) {
+        const bool access = asim_rng_below(&g->rng, 2);
+        return (asim_event){.kind = access ? ASIM_EV_ACCESS : ASIM_EV_PREFIX,
+                            .lane = access ? lane : 0,
+                            .id = slot,
+                            .size = random_size(&g->rng, g->shape)};
+    }
     if (dice < 2)
         return (asim_event){.kind = ASIM_EV_TRIM, .lane = ASIM_LANE_ALL};
     if (dice < 12 && (g->shape & CONFORM_USES) && (slot = pick(g, SLOT_LIVE)) < CONFORM_SLOTS)
@@ -76,8 +84,11 @@ static asim_event random_event(generator *g, uint32_t lane_count)
     if (dice < 68 && (slot = pick(g, SLOT_EMPTY)) < CONFORM_SLOTS) {
         g->slots[slot] = SLOT_LIVE;
         g->lanes[slot] = lane;
-        return (asim_event){
-            .kind = ASIM_EV_ALLOC, .lane = lane, .id = slot, .size = random_size(&g->rng, g->shape)};
+        return (asim_event){.kind = ASIM_EV_ALLOC,
+                            .flags = g->shape & CONFORM_RESIZES ? (uint8_t)asim_rng_below(&g->rng, 4) : 0,
+                            .lane = lane,
+                            .id = slot,
+                            .size = random_size(&g->rng, g->shape)};
     }
     if ((slot = pick(g, SLOT_LIVE)) < CONFORM_SLOTS) {
         bool pending = (g->shape & CONFORM_PENDING) && asim_rng_below(&g->rng, 2);

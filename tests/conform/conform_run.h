@@ -13,7 +13,7 @@ enum {                   /* shape: what occurs besides allocations and frees */
     CONFORM_SMALL = 1,   /* no request above 1 MiB */
     CONFORM_USES = 2,    /* other streams use blocks; streams are synchronised */
     CONFORM_PENDING = 4, /* the recording tells when frees complete */
-    CONFORM_RESIZES = 8,
+    CONFORM_RESIZES = 8, /* caches that grow and share prefixes, unmovable blocks, accesses */
     CONFORM_TWO_DEVICES = 16,
     CONFORM_SHAPES = 32,
 

@@ -26,6 +26,7 @@ typedef struct conform_shadow {
     conform_piece held[CONFORM_HELD];
     size_t block_count, held_count;
     uint64_t placed, refusals; /* in the whole run */
+    bool scattered;            /* some blocks are pieces of allocations */
 } conform_shadow;
 
 extern const asim_observer conform_shadow_observer; /* its config: a conform_shadow, zeroed */

@@ -13,7 +13,7 @@ import tree
 
 FOUNDATION = r'sim/(buf|err|hash|hostmem|idmap|nearest|ordered_index|rng)\.h'
 CONTRACTS = r'sim/(device|event|observer|params|policy|source)\.h'
-SHARED_BY_POLICIES = (r'policies/(arena|compaction|free_index|order_lists|'
+SHARED_BY_POLICIES = (r'policies/(arena|compaction|free_index|inner|order_lists|'
                       r'region_blocks|registry|size_classes|stream_uses)\.h')
 
 RULES = [
