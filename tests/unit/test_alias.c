@@ -117,6 +117,11 @@ Test(alias, ends_before_its_range, .init = begin, .fini = end)
 {
     cr_assert_eq(alias(0, 0, PAGE), ASIM_DEVICE_OK);
     cr_expect_eq(device.ops->unreserve(device.ctx, view.index), ASIM_DEVICE_ERROR);
+    cr_expect(strstr(ledger.fault.message, "unreserve of region"), "%s", ledger.fault.message);
+    const asim_device behind = asim_device_model_table(model); /* the device sees to it by itself */
+    cr_expect_eq(behind.ops->unreserve(behind.ctx, view.index), ASIM_DEVICE_ERROR);
+    cr_expect_eq(behind.ops->unalias(behind.ctx, view.index, PAGE), ASIM_DEVICE_OK);
+    cr_expect_eq(behind.ops->unreserve(behind.ctx, view.index), ASIM_DEVICE_OK);
 }
 
 Test(alias, and_memory_in_one_range, .init = begin, .fini = end)

@@ -87,7 +87,8 @@ Test(async, follow_event_dependencies)
                                      : "release_threshold=none,allow_opportunistic=false,"
                                        "follow_event_dependencies=false",
                               GIB);
-        const uint64_t before = pr_alloc(&run, 0, CHUNK, 0), after = pr_alloc(&run, 1, CHUNK, 0);
+        const uint64_t after = pr_alloc(&run, 1, CHUNK, 0); /* the better fit, by its lower address */
+        const uint64_t before = pr_alloc(&run, 0, CHUNK, 0);
         pr_alloc(&run, 2, MIB, 0);
         pr_free(&run, 0);
         pr_use(&run, 2, 1);

@@ -205,6 +205,39 @@ Test(stitch, stitch_free)
     pr_end(&run);
 }
 
+/* With no addresses to spare every stitched block ends that is not in use, and none that is. */
+Test(stitch, stitch_free_leaves_what_is_used)
+{
+    pr_run run = pr_start(&asim_policy_stitch, ALL ",stitch_limit=0", 80 * MIB);
+    for (uint32_t i = 0; i < 8; i++)
+        pr_alloc(&run, i, 10 * MIB, 0);
+    for (uint32_t i = 0; i < 8; i += 2)
+        pr_free(&run, i);
+    pr_alloc(&run, 8, 20 * MIB, 0);
+    pr_alloc(&run, 9, 20 * MIB, 0);
+    cr_expect_eq(pr_own(&run, "stitch_ends"), 0);
+    cr_expect_eq(pr_own(&run, "stitch_address_bytes"), 40 * MIB);
+    pr_free(&run, 8);
+    pr_free(&run, 1);
+    pr_alloc(&run, 10, 30 * MIB, 0);
+    cr_expect_eq(pr_own(&run, "stitch_ends"), 1);
+    pr_end(&run);
+}
+
+/* Largest first: of 10, 12 and 14 MiB that are free, 20 take 14 and 6 of the 12. */
+Test(stitch, order_of_stitching)
+{
+    pr_run run = pr_start(&asim_policy_stitch, ALL, GIB);
+    for (uint32_t i = 0; i < 3; i++)
+        pr_alloc(&run, i, (10 + 2 * i) * MIB, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        pr_free(&run, i);
+    pr_alloc(&run, 3, 20 * MIB, 0);
+    cr_expect_eq(pr_metric(&run, ASIM_METRIC_largest_free_bytes), 10 * MIB);
+    cr_expect_eq(pr_metric(&run, ASIM_METRIC_free_bytes), 16 * MIB);
+    pr_end(&run);
+}
+
 /* What stitching costs, with generic-80g: a range of addresses 20000 ns, and two maps of 5 chunks each. */
 Test(stitch, costs)
 {
