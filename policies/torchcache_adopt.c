@@ -145,6 +145,7 @@ static asim_code adopt_range(const adoption *adopted, const asim_opening_segment
     const uint64_t page = asim_tc_page_size(state, shelf);
     const uint64_t start = runs[0].address;
     uint64_t size = asim_tc_range_size(state, shelf);
+    shelf->has_range = true;
     if (size < runs[0].size)
         size = asim_tc_ceil(runs[0].size, page);
     uint32_t count = 1;

@@ -105,7 +105,11 @@ static uint32_t find_place(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t 
         }
     }
     asim_region region;
-    uint64_t size = asim_tc_range_size(state, shelf);
+    uint64_t size = asim_tc_range_size(state, shelf), free_bytes, total;
+    if (shelf->has_range ||
+        size < rounded) /* on a larger device the range would be longer: it counts as asked */
+        state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
+    shelf->has_range = true;
     asim_device_result result =
         state->driver.ops->reserve(state->driver.ctx, shelf->device, size, shelf->lane, &region);
     if (result == ASIM_DEVICE_OOM)

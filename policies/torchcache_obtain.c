@@ -6,7 +6,9 @@
 /* R116. */
 static bool is_rejected(asim_tc_state *state, const asim_tc_device *device, uint64_t size)
 {
-    const uint64_t allowed = (uint64_t)(state->options.fraction * (double)device->capacity);
+    uint64_t free_bytes, total;
+    state->driver.ops->memory(state->driver.ctx, (unsigned)(device - state->devices), &free_bytes, &total);
+    const uint64_t allowed = (uint64_t)(state->options.fraction * (double)total);
     state->rejected = device->reserved + size > allowed;
     return state->rejected;
 }

@@ -12,17 +12,29 @@ static uint64_t room(const asim_tc_state *state, uint32_t block)
     return size;
 }
 
+/* Whether a block could grow to the end of its range, which is longer on a larger device (R84). */
+static bool reaches_end(const asim_tc_state *state, uint32_t block)
+{
+    uint32_t next = state->extents[block].next;
+    return state->blocks[block].expandable && state->blocks[next].state == ASIM_TC_UNMAPPED &&
+           state->extents[next].next == 0;
+}
+
 /* R37 step 3: of the sufficient blocks from found on, the first whose successor has no less room. */
 static uint32_t least_room(const asim_tc_state *state, const asim_tc_shelf *shelf, uint32_t found,
                            uint64_t *steps)
 {
+    bool asks = false;
     while (state->blocks[found].expandable) {
         uint32_t next = asim_free_next(&shelf->free, state->extents, found);
         ++*steps;
+        asks = asks || (next && (reaches_end(state, found) || reaches_end(state, next)));
         if (!next || room(state, next) >= room(state, found))
             break;
         found = next;
     }
+    if (asks) /* the choice may depend on the device's size */
+        state->driver.ops->memory(state->driver.ctx, shelf->device, &(uint64_t){0}, &(uint64_t){0});
     return found;
 }
 

@@ -92,6 +92,7 @@ struct asim_tc_shelf {
     uint16_t device;
     uint16_t lane; /* one with this device and stream, for driver calls */
     bool large;
+    bool has_range;     /* one was reserved before */
     uint32_t *unmapped; /* by ascending address */
     size_t unmapped_count, unmapped_capacity;
 };

@@ -48,6 +48,8 @@ struct asim_device_model {
     event *events;
     size_t event_count, event_capacity;
     uint32_t first_free_event;
+    asim_capacity_span span;
+    bool in_run;
 };
 
 static uint64_t round_up(uint64_t size, uint64_t granule)
@@ -95,11 +97,51 @@ static uint64_t fresh_address(asim_device_model *model, uint64_t size)
     return address;
 }
 
-static bool take(device_state *device, uint64_t bytes)
+static uint64_t now(const asim_device_model *model)
 {
-    if (bytes > device->capacity || device->used > device->capacity - bytes)
+    return model->in_run ? model->script->event + 1 : 0;
+}
+
+static void note_used(asim_device_model *model, const device_state *device)
+{
+    if (device->used > model->span.lowest)
+        model->span.lowest = device->used;
+}
+
+static void note_refused(asim_device_model *model, const device_state *device, uint64_t bytes)
+{
+    uint64_t needed;
+    model->span.refused = now(model);
+    if (!__builtin_add_overflow(device->used, bytes, &needed) && needed < model->span.below)
+        model->span.below = needed;
+}
+
+static void note_asked(asim_device_model *model)
+{
+    uint64_t *asked = model->span.refused == now(model) ? &model->span.asked_after : &model->span.asked;
+    if (*asked == UINT64_MAX)
+        *asked = now(model);
+}
+
+/* A range is as long as its device is large, or of a length of its own: on a device smaller in proportion, or
+ * by less, it would still reach to end. */
+static void note_range(asim_device_model *model, const device_state *device, const region *range,
+                       uint64_t end, uint64_t page)
+{
+    uint64_t needed = end > range->size - page ? range->size : end + page;
+    unsigned __int128 capacity = (unsigned __int128)device->capacity * needed / range->size + 1;
+    if (capacity > model->span.lowest)
+        model->span.lowest = capacity < device->capacity ? (uint64_t)capacity : device->capacity;
+}
+
+static bool take(asim_device_model *model, device_state *device, uint64_t bytes)
+{
+    if (bytes > device->capacity || device->used > device->capacity - bytes) {
+        note_refused(model, device, bytes);
         return false;
+    }
     device->used += bytes;
+    note_used(model, device);
     return true;
 }
 
@@ -119,7 +161,7 @@ static asim_device_result model_alloc(void *ctx, unsigned device, uint64_t size,
                  recorded->kind == ASIM_CALL_OOM)
             held = UINT64_MAX;
     }
-    if (size == 0 || !take(state, held)) {
+    if (size == 0 || !take(model, state, held)) {
         state->counts.failed_allocs++;
         return ASIM_DEVICE_OOM;
     }
@@ -197,11 +239,13 @@ static asim_device_result model_map(void *ctx, uint32_t index, uint64_t offset, 
     if (!is_page_range(r, offset, size, page))
         return ASIM_DEVICE_ERROR;
     device_state *state = &model->devices[r->device];
+    note_range(model, state, r, offset + size, page);
     const asim_recorded_call *recorded = asim_script_peek(model->script);
     uint64_t held = round_up(page, model->profile.granule_bytes), wanted = size / page;
     uint64_t possible = (state->capacity - state->used) / held;
-    if (recorded && (recorded->kind == ASIM_CALL_SEGMENT_FREE || recorded->kind == ASIM_CALL_UNMAP ||
-                     recorded->kind == ASIM_CALL_OOM))
+    bool forced = recorded && (recorded->kind == ASIM_CALL_SEGMENT_FREE ||
+                               recorded->kind == ASIM_CALL_UNMAP || recorded->kind == ASIM_CALL_OOM);
+    if (forced)
         possible = 0;
     uint64_t got = wanted < possible ? wanted : possible;
     asim_clocks_stall(model->clocks, model->profile.map_ns + got * model->profile.map_per_page_ns);
@@ -209,10 +253,15 @@ static asim_device_result model_map(void *ctx, uint32_t index, uint64_t offset, 
     if (got < wanted) {
         state->counts.failed_pages++;
         state->counts.released_pages += got;
+        if (!forced)
+            note_refused(model, state, wanted > UINT64_MAX / held ? UINT64_MAX : wanted * held);
+        if (got && model->by_clock)
+            note_asked(model);
         return ASIM_DEVICE_OOM;
     }
     state->used += got * held;
     r->held += got * held;
+    note_used(model, state);
     return ASIM_DEVICE_OK;
 }
 
@@ -241,7 +290,7 @@ static asim_device_result model_claim(void *ctx, unsigned device, uint64_t addre
     uint64_t held = range ? 0 : round_up(size, model->profile.granule_bytes);
     if (size == 0 || address > UINT64_MAX - size)
         return ASIM_DEVICE_ERROR;
-    if (!take(&model->devices[device], held))
+    if (!take(model, &model->devices[device], held))
         return ASIM_DEVICE_OOM;
     if (!add_region(model, device, address, size, range, ret_region))
         return ASIM_DEVICE_ERROR;
@@ -254,7 +303,8 @@ static asim_device_result model_claim(void *ctx, unsigned device, uint64_t addre
 
 static void model_memory(void *ctx, unsigned device, uint64_t *ret_free, uint64_t *ret_total)
 {
-    const asim_device_model *model = ctx;
+    asim_device_model *model = ctx;
+    note_asked(model);
     *ret_free = model->devices[device].capacity - model->devices[device].used;
     *ret_total = model->devices[device].capacity;
 }
@@ -429,6 +479,11 @@ void asim_device_model_kernel(asim_device_model *model, unsigned lane, uint64_t 
         *clock = UINT64_MAX / 2;
 }
 
+asim_capacity_span asim_device_model_span(const asim_device_model *model)
+{
+    return model->span;
+}
+
 void asim_device_model_counts(const asim_device_model *model, unsigned device, asim_device_counts *ret_counts)
 {
     *ret_counts = model->devices[device].counts;
@@ -436,6 +491,7 @@ void asim_device_model_counts(const asim_device_model *model, unsigned device, a
 
 void asim_device_model_reset_counts(asim_device_model *model)
 {
+    model->in_run = true;
     for (uint32_t i = 0; i < model->trace->device_count; i++)
         memset(&model->devices[i].counts, 0, sizeof model->devices[i].counts);
 }
@@ -511,6 +567,7 @@ asim_code asim_device_model_new(const asim_trace *trace, const asim_profile *pro
     model->clocks = clocks;
     model->by_clock = completion_by_clock;
     model->first_free_event = ASIM_NO_INDEX;
+    model->span = (asim_capacity_span){0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     model->next_address = first_address(trace, profile->granule_bytes);
     model->devices = asim_mem_new(mem, trace->device_count, sizeof(device_state));
     asim_code code = model->devices ? find_streams(model, err)

@@ -30,6 +30,17 @@ typedef struct asim_device_counts { /* of one device */
     uint64_t event_records, event_queries;
 } asim_device_counts;
 
+/* For which capacities the run so far would have gone exactly the same: from the most that was in use to the
+ * least that was refused. It shows in more ways once somebody asked for it (memory), or, with completions by
+ * clock, once a map was refused halfway: what follows is then known for this capacity only. Events are
+ * counted from 1 here; 0 is what came before the run; UINT64_MAX: never. */
+typedef struct asim_capacity_span {
+    uint64_t lowest, below; /* bytes: lowest <= capacity < below; below UINT64_MAX: nothing was refused */
+    uint64_t refused;       /* the event of the last refusal */
+    uint64_t asked;         /* the event that first asked, before anything was refused to it */
+    uint64_t asked_after;   /* the event that first asked after a refusal: to tell of it, or to act on it */
+} asim_capacity_span;
+
 typedef struct asim_device_model asim_device_model;
 
 /* trace: its lanes, and the addresses of its opening state and calls, above which fresh regions lie.
@@ -48,6 +59,8 @@ void asim_device_model_kernel(asim_device_model *model, unsigned lane, uint64_t 
 
 void asim_device_model_counts(const asim_device_model *model, unsigned device,
                               asim_device_counts *ret_counts);
+
+asim_capacity_span asim_device_model_span(const asim_device_model *model);
 
 /* Forgets what was counted so far: the opening state is not part of the run. */
 void asim_device_model_reset_counts(asim_device_model *model);

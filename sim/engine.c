@@ -224,23 +224,25 @@ static void begin_run(asim_engine *engine)
 }
 
 /* Whether the recorded segments fit into the simulated devices, granule by granule. */
-static bool opening_fits(const asim_engine *engine)
+static bool opening_fits(asim_engine *engine)
 {
     const asim_trace *trace = engine->trace;
     const uint64_t granule = engine->profile.granule_bytes;
+    bool fits = true;
     for (uint32_t device = 0; device < trace->device_count; device++) {
-        uint64_t left = engine->capacities[device];
+        uint64_t total = 0;
         for (uint32_t i = 0; i < trace->opening_segment_count; i++) {
             const asim_opening_segment *segment = &trace->opening_segments[i];
             if (trace->lanes[segment->lane].device != device)
                 continue;
-            if (segment->size > left)
-                return false;
             uint64_t held = (segment->size + granule - 1) & ~(granule - 1);
-            left -= held < left ? held : left;
+            if (held < segment->size || __builtin_add_overflow(total, held, &total))
+                total = UINT64_MAX;
         }
+        fits = fits && total <= engine->capacities[device];
+        engine->opening_held = asim_max(engine->opening_held, total);
     }
-    return true;
+    return fits;
 }
 
 static asim_code start(asim_engine *engine, asim_err *err)
@@ -252,6 +254,7 @@ static asim_code start(asim_engine *engine, asim_err *err)
     if (code)
         return code;
     const bool fits = opening_fits(engine), adopts = policy->adopt && fits;
+    engine->fits = fits;
     if (policy->adopt && !fits)
         engine_warn(engine,
                     "the recording begins with more reserved than the device has: its live blocks are "
@@ -430,6 +433,28 @@ void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record)
     m[ASIM_METRIC_search_steps] = counters->search_steps;
     if (engine->policy->metrics)
         engine->policy->metrics(engine->state, add_own_metric, ret_record);
+}
+
+void asim_engine_same_capacities(const asim_engine *engine, uint64_t *ret_lowest, uint64_t *ret_below)
+{
+    const asim_capacity_span span =
+        engine->has_oom ? engine->oom_span : asim_device_model_span(engine->model);
+    const uint64_t own = engine->capacities[0];
+    /* A refusal that the device had no part in may be the policy's answer to the device's size. One that it
+     * had is told with its free memory, which is asked for afterwards. */
+    bool known = span.asked == UINT64_MAX && (engine->has_oom ? span.refused == engine->oom.event + 1 &&
+                                                                    span.asked_after > engine->oom.event
+                                                              : span.asked_after == UINT64_MAX);
+    for (uint32_t i = 1; i < engine->trace->device_count; i++)
+        known = known && engine->capacities[i] == own;
+    *ret_lowest = known ? span.lowest : own;
+    *ret_below = known ? span.below : own == UINT64_MAX ? own : own + 1;
+    if (!known || !engine->policy->adopt || engine->opening_held == 0)
+        return;
+    if (engine->fits)
+        *ret_lowest = asim_max(*ret_lowest, engine->opening_held);
+    else if (engine->opening_held < *ret_below)
+        *ret_below = engine->opening_held;
 }
 
 void asim_engine_walk(const asim_engine *engine, const asim_walker *walker)

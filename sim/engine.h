@@ -44,6 +44,7 @@ typedef struct asim_run_config {
     uint64_t seed;
     asim_check check;
     asim_completion completion;
+    bool stop_at_oom;     /* the run ends with the first refused request */
     bool ignore_recorded; /* neither follow nor compare what the recorded allocator did */
     const asim_observer_use *observers;
     uint32_t observer_count;
@@ -131,5 +132,10 @@ size_t asim_engine_refusal_text(const asim_engine *engine, char *ret_text, size_
 struct asim_device_counts;
 void asim_engine_device_counts(const asim_engine *engine, unsigned device,
                                struct asim_device_counts *ret_counts);
+
+/* Whether a run of the same configuration with every device of capacity bytes would have gone the same, as
+ * far as that is known: to its end, or, if a request was refused, to the first refusal. *ret_lowest <=
+ * capacity < *ret_below; just the run's own capacity where nothing more is known. */
+void asim_engine_same_capacities(const asim_engine *engine, uint64_t *ret_lowest, uint64_t *ret_below);
 
 #endif

@@ -129,6 +129,7 @@ static void note_refusal(asim_engine *engine, const asim_event *event)
     if (engine->has_oom)
         return;
     engine->has_oom = true;
+    engine->oom_span = asim_device_model_span(engine->model);
     engine->oom = (asim_oom){.event = engine->books.event,
                              .requested_bytes = event->size,
                              .segment_bytes = engine->refused_segment_bytes,
@@ -590,6 +591,8 @@ asim_code asim_engine_run(asim_engine *engine, asim_err *err)
             return code;
         if (UNLIKELY(engine->script.active))
             end_script_event(engine, i);
+        if (UNLIKELY(engine->ooms) && engine->config.stop_at_oom)
+            break;
         if (UNLIKELY(i % PROGRESS_EVERY == PROGRESS_EVERY - 1) && engine->config.progress &&
             engine->config.progress(engine->config.ctx, i + 1))
             return asim_fail(err, ASIM_E_SYSTEM, "stopped after event %" PRIu64, i);

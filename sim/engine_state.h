@@ -74,6 +74,9 @@ struct asim_engine {
     bool has_oom, has_mismatch;
     asim_oom oom;
     asim_mismatch mismatch;
+    asim_capacity_span oom_span; /* at the first refusal */
+    bool fits;                   /* the opening state's segments fit into the devices */
+    uint64_t opening_held;       /* bytes that they take, of the device that takes most */
     /* The refusal that the policy announced while its alloc runs. */
     uint64_t refused_segment_bytes, refused_device_free;
 };

@@ -91,7 +91,7 @@ typedef struct asim_policy_env {
     asim_policy_counters *counters; /* zeroed by the core before init */
     const asim_lane *lanes;         /* a request's lane indexes it */
     uint32_t lane_count;
-    const uint64_t *capacities; /* bytes a device */
+    const uint64_t *capacities; /* bytes a device; a decision that depends on them asks the device (memory) */
     uint32_t device_count;
     uint64_t max_live; /* no more blocks than this live at once (a hint; 0 unknown) */
     /* ASIM_POLICY_CLAIRVOYANT: the trace that will be replayed; NULL where it isn't known beforehand. An
