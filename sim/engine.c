@@ -442,9 +442,9 @@ void asim_engine_same_capacities(const asim_engine *engine, uint64_t *ret_lowest
     const uint64_t own = engine->capacities[0];
     /* A refusal that the device had no part in may be the policy's answer to the device's size. One that it
      * had is told with its free memory, which is asked for afterwards. */
-    bool known = span.asked == UINT64_MAX && (engine->has_oom ? span.refused == engine->oom.event + 1 &&
-                                                                    span.asked_after > engine->oom.event
-                                                              : span.asked_after == UINT64_MAX);
+    bool known = span.asked == UINT64_MAX &&
+                 (engine->has_oom ? span.refused == engine->oom_at && span.asked_after >= engine->oom_at
+                                  : span.asked_after == UINT64_MAX);
     for (uint32_t i = 1; i < engine->trace->device_count; i++)
         known = known && engine->capacities[i] == own;
     *ret_lowest = known ? span.lowest : own;

@@ -130,6 +130,7 @@ static void note_refusal(asim_engine *engine, const asim_event *event)
         return;
     engine->has_oom = true;
     engine->oom_span = asim_device_model_span(engine->model);
+    engine->oom_at = engine->in_run ? engine->books.event + 1 : 0;
     engine->oom = (asim_oom){.event = engine->books.event,
                              .requested_bytes = event->size,
                              .segment_bytes = engine->refused_segment_bytes,

@@ -75,6 +75,7 @@ struct asim_engine {
     asim_oom oom;
     asim_mismatch mismatch;
     asim_capacity_span oom_span; /* at the first refusal */
+    uint64_t oom_at;             /* its event, counted as in the span */
     bool fits;                   /* the opening state's segments fit into the devices */
     uint64_t opening_held;       /* bytes that they take, of the device that takes most */
     /* The refusal that the policy announced while its alloc runs. */

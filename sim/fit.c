@@ -21,7 +21,7 @@ typedef struct search {
     uint64_t step;              /* granules between tries */
     pthread_mutex_t lock;
     unsigned next_part;
-    uint64_t runs;
+    uint64_t runs, settled;
     bool over_budget, stopped;
     asim_code code;
     asim_err err;
@@ -73,13 +73,14 @@ static asim_code probe(search *s, uint64_t granules, asim_fit_span *ret_span, as
     return code;
 }
 
-/* Counts a run; false: no more may be made. */
-static bool count_run(search *s)
+/* Counts a run, and the granules that the one before has settled; false: no more may be made. */
+static bool count_run(search *s, uint64_t settled)
 {
     pthread_mutex_lock(&s->lock);
     s->runs++;
+    s->settled += settled;
     s->over_budget = s->over_budget || (s->step == 1 && s->runs > s->request->max_runs);
-    if (s->request->progress && s->request->progress(s->request->ctx, s->runs))
+    if (s->request->progress && s->request->progress(s->request->ctx, s->settled, s->granules))
         s->stopped = true;
     bool more = !s->over_budget && !s->stopped && !s->code;
     pthread_mutex_unlock(&s->lock);
@@ -93,7 +94,7 @@ static asim_code narrow(search *s, span_list *list, uint64_t low, uint64_t high,
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         asim_fit_span span;
-        if (!count_run(s))
+        if (!count_run(s, 0))
             return ASIM_OK;
         asim_code code = probe(s, middle, &span, err);
         if (code)
@@ -111,12 +112,13 @@ static asim_code narrow(search *s, span_list *list, uint64_t low, uint64_t high,
 static asim_code search_part(search *s, uint64_t first, uint64_t last, span_list *list, asim_err *err)
 {
     const uint64_t end = (last + 1) * s->granule;
-    uint64_t at = last, above = 0;
+    uint64_t at = last, above = 0, before = last;
     bool above_runs = false;
     while (at > first) {
         asim_fit_span span;
-        if (!count_run(s))
+        if (!count_run(s, before - at))
             return ASIM_OK;
+        before = at;
         asim_code code = probe(s, at, &span, err);
         if (code)
             return code;
@@ -179,7 +181,7 @@ static asim_code walk(search *s, asim_err *err)
     pthread_t threads[64];
     unsigned started = 0, wanted = s->request->jobs < 64 ? s->request->jobs : 64;
     s->next_part = 0;
-    s->runs = 0;
+    s->runs = s->settled = 0;
     while (started + 1 < wanted && pthread_create(&threads[started], NULL, work, s) == 0)
         started++;
     work(s);

@@ -25,8 +25,9 @@ typedef struct asim_fit_request {
     uint64_t top;           /* bytes: the largest capacity that is looked at */
     uint64_t max_runs;
     unsigned jobs; /* threads; the result does not depend on it */
-    /* Called from one thread at a time: runs done; returns true to stop (ASIM_E_SYSTEM). NULL: not. */
-    bool (*progress)(void *ctx, uint64_t runs_done);
+    /* Called from one thread at a time, after each run: granules that are settled by now, of how many; a
+     * second, coarser walk begins again. Returns true to stop (ASIM_E_SYSTEM). NULL: not called. */
+    bool (*progress)(void *ctx, uint64_t settled, uint64_t granules);
     void *ctx;
 } asim_fit_request;
 
