@@ -19,7 +19,8 @@ TRACES = ['attention-peak-complete.pickle', 'lm-train-windows.pickle', 'lm-xl-fo
           'pool-corrected.text']
 VARIANTS = ['torchcache,max_split_size_mb=64', 'torchcache,expandable_segments=true', 'torchcache,torch=2.4',
             'npu,max_split_size_mb=64', 'bfc,allow_growth=true', 'rmm-binning,upstream=pool', 'stitch,fragment_limit=0',
-            'pow2,split=buddy', 'first-fit,compact=none', 'best-fit,compact=full,pool=16GiB', 'tlsf,compact=full,pool=16GiB']
+            'pow2,split=buddy', 'first-fit,compact=none', 'best-fit,compact=full,pool=16GiB',
+            'tlsf,compact=full,pool=16GiB']
 COLUMNS = ['status', 'placement_digest', 'peak_allocated_bytes', 'peak_reserved_bytes', 'lower_bound_bytes',
            'device_allocs', 'device_frees', 'device_maps', 'stall_ns', 'moved_bytes', 'alloc_retries', 'ooms',
            'search_steps']
