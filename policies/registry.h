@@ -27,6 +27,7 @@ extern const asim_policy asim_policy_rmm_pool;
 extern const asim_policy asim_policy_skeleton;
 extern const asim_policy asim_policy_stitch;
 extern const asim_policy asim_policy_tlsf;
+extern const asim_policy asim_policy_static_plan;
 extern const asim_policy asim_policy_torchcache;
 
 #endif

@@ -64,6 +64,8 @@ static const struct {
     {"tlsf", "second_level=1"},
     {"tlsf", "pool=64MiB,compact=full"},
     {"tlsf", "compact=none"},
+    {"static-plan", "align=1,effort=0"},
+    {"static-plan", "align=4096,effort=2000"},
     {"torchcache", "max_split_size_mb=24"},
     {"torchcache", "expandable_segments=true"},
     {"torchcache", "roundup_power2_divisions=4"},
