@@ -1,1 +1,1 @@
-allocsim tune small.pickle
+allocsim gpu small.pickle
