@@ -123,9 +123,8 @@ static asim_code plan_init(asim_policy_state *state, const asim_policy_env *env,
     state->env = *env;
     state->params = *(const plan_params *)block_of_params;
     if (!env->future)
-        return asim_fail(
-            err, ASIM_E_USAGE,
-            "static-plan needs the whole trace beforehand, and this one has no events, or not yet");
+        return asim_fail(err, ASIM_E_USAGE,
+                         "static-plan needs the whole trace: it can't serve another policy");
     const asim_plan_options options = {.steps = state->params.effort,
                                        .exact_max = (uint32_t)state->params.exact};
     asim_code code = asim_trace_plan_make(&state->plan, env, state->params.align, &options, err);
@@ -220,7 +219,8 @@ static asim_alloc_result plan_alloc(asim_policy_state *state, const asim_event *
     const uint32_t word = state->next++;
     asim_plan_request *request = word < state->plan.count ? &state->plan.requests[word] : NULL;
     if (!request || request->asked != event->size || request->device != device) {
-        asim_fail(&state->fault, ASIM_E_BUG, "request %" PRIu32 " is not the one that was planned", word);
+        asim_fail(&state->fault, request ? ASIM_E_BUG : ASIM_E_USAGE,
+                  "request %" PRIu32 " is not in the trace: static-plan needs all of it beforehand", word);
         return ASIM_BROKEN;
     }
     if (event->size == 0)

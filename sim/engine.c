@@ -291,18 +291,17 @@ static asim_code start(asim_engine *engine, asim_err *err)
                                        .piece = asim_engine_piece,
                                        .warn = engine_warn,
                                        .ctx = engine};
-    engine->env =
-        (asim_policy_env){.device = asim_ledger_table(&engine->ledger),
-                          .memory = engine->mem,
-                          .rng = &engine->rng,
-                          .listener = &engine->listener,
-                          .counters = &engine->counters,
-                          .lanes = trace->lanes,
-                          .lane_count = trace->lane_count,
-                          .capacities = engine->capacities,
-                          .device_count = trace->device_count,
-                          .max_live = trace->slot_count,
-                          .future = policy->flags & ASIM_POLICY_CLAIRVOYANT && trace->events ? trace : NULL};
+    engine->env = (asim_policy_env){.device = asim_ledger_table(&engine->ledger),
+                                    .memory = engine->mem,
+                                    .rng = &engine->rng,
+                                    .listener = &engine->listener,
+                                    .counters = &engine->counters,
+                                    .lanes = trace->lanes,
+                                    .lane_count = trace->lane_count,
+                                    .capacities = engine->capacities,
+                                    .device_count = trace->device_count,
+                                    .max_live = trace->slot_count,
+                                    .future = policy->flags & ASIM_POLICY_CLAIRVOYANT ? trace : NULL};
     if (!(engine->state = asim_mem_new(engine->mem, 1, policy->state_size)))
         return asim_fail_memory(err, policy->state_size);
     if ((code = policy->init(engine->state, &engine->env, config->params, err)))

@@ -94,8 +94,9 @@ typedef struct asim_policy_env {
     const uint64_t *capacities; /* bytes a device; a decision that depends on them asks the device (memory) */
     uint32_t device_count;
     uint64_t max_live; /* no more blocks than this live at once (a hint; 0 unknown) */
-    /* ASIM_POLICY_CLAIRVOYANT: the trace that will be replayed; NULL where it isn't known beforehand. An
-     * opening state that is not adopted comes first, as requests for its live blocks in table order. */
+    /* ASIM_POLICY_CLAIRVOYANT: the trace that will be replayed, otherwise NULL; of a stepped engine it holds
+     * no events, and what comes can't be foreseen. An opening state that is not adopted comes first, as
+     * requests for its live blocks in table order. */
     const asim_trace *future;
 } asim_policy_env;
 

@@ -374,8 +374,14 @@ Test(static_plan, devices_are_planned_apart)
     cr_expect_eq(own(&record, "plan_bytes"), 1536);
 }
 
+/* Stepped, without a trace, no request can be foreseen. */
 Test(static_plan, needs_the_trace)
 {
-    pr_usage(&asim_policy_static_plan, "", "needs the whole trace");
+    pr_run run = pr_start(&asim_policy_static_plan, "", GIB);
+    const asim_event event = {.kind = ASIM_EV_ALLOC, .size = 512};
+    asim_err err = ASIM_ERR_INIT;
+    cr_expect_eq(asim_engine_step(run.engine, &event, NULL, NULL, &err), ASIM_E_USAGE);
+    cr_expect(strstr(err.message, "needs all of it beforehand"), "%s", err.message);
+    pr_end(&run);
     pr_usage(&asim_policy_static_plan, "exact=2049", "exact");
 }
