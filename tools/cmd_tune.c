@@ -20,7 +20,7 @@ typedef struct options {
     const char *conf, *torch, *device, *budget, *db;
     uint64_t capacity, jobs;
     int objective, format;
-    bool no_db;
+    bool no_db, afresh;
 } options;
 
 static const options defaults = {.db = "allocsim.db"};
@@ -63,6 +63,10 @@ static const asim_option table[] = {
      .offset = AT(device),
      .argument = "PROFILE",
      .help = "device profile, by name or file [generic-80g]"},
+    {.name = "afresh",
+     .type = ASIM_OPTION_FLAG,
+     .offset = AT(afresh),
+     .help = "of recordings from mid-run: begin with nothing"},
     {.name = "budget",
      .type = ASIM_OPTION_TEXT,
      .offset = AT(budget),
@@ -131,36 +135,57 @@ static asim_code read_forbidden(const asim_option_list *forbid, unsigned *ret_bi
     return ASIM_OK;
 }
 
-static asim_code load_traces(const asim_cli *cli, asim_tune_job *job, char **paths, asim_tune_sizes *sizes,
-                             asim_err *err)
+static asim_code load_trace(const asim_cli *cli, asim_tune_trace *trace, bool afresh, asim_tune_sizes *sizes,
+                            asim_err *err)
 {
-    asim_code code = ASIM_OK;
-    for (size_t t = 0; t < job->trace_count && !code; t++) {
-        asim_tune_trace *trace = &job->traces[t];
-        asim_trace_info info;
-        const char *imported = NULL;
-        trace->path = paths[t];
-        code = asim_load_trace(cli, paths[t], &trace->trace, &imported, err);
+    const char *path = trace->path, *imported = NULL;
+    asim_trace_info info;
+    asim_code code = asim_load_trace(cli, path, &trace->original, &imported, err);
+    if (code)
+        return code;
+    if (imported)
+        asim_note(cli, "%s: a %s recording, imported in memory; 'allocsim import %s -o TRACE.zst' keeps it",
+                  path, imported, path);
+    if (trace->original->device_count == 0)
+        return asim_fail(err, ASIM_E_INPUT, "%s: the trace names no device", path);
+    if (afresh && trace->original->opening_segment_count)
+        code = asim_tune_trace_afresh(trace->original, cli->mem, &trace->afresh, err);
+    trace->trace = trace->afresh ? trace->afresh : trace->original;
+    trace->needs = asim_mem_new(cli->mem, ASIM_DEVICES_MAX, sizeof *trace->needs);
+    if (!code && !trace->needs)
+        code = asim_fail_memory(err, ASIM_DEVICES_MAX * sizeof *trace->needs);
+    if (!code)
+        code = asim_tune_needs(trace->trace, trace->needs, cli->mem, err);
+    if (!code)
+        code = asim_tune_sizes_add(sizes, trace->trace, cli->mem, err);
+    if (!code && !(code = asim_trace_describe(trace->trace, cli->mem, &info, err)))
+        trace->peak_live_bytes = info.peak_live_bytes;
+    return code ? asim_err_context(err, "%s", path) : ASIM_OK;
+}
+
+/* One program for all ranks: the early block is as large as the neediest asks for. */
+static void share_needs(asim_tune_job *job)
+{
+    for (unsigned d = 0; d < ASIM_DEVICES_MAX; d++) {
+        uint64_t most = 0;
+        for (size_t t = 0; t < job->trace_count; t++)
+            most = job->traces[t].needs[d].peak_bytes > most ? job->traces[t].needs[d].peak_bytes : most;
+        for (size_t t = 0; t < job->trace_count; t++)
+            job->traces[t].needs[d].peak_bytes = most;
+    }
+}
+
+static asim_code load_traces(const asim_cli *cli, asim_tune_job *job, char **paths, bool afresh,
+                             asim_tune_sizes *sizes, asim_err *err)
+{
+    for (size_t t = 0; t < job->trace_count; t++) {
+        job->traces[t].path = paths[t];
+        asim_code code = load_trace(cli, &job->traces[t], afresh, sizes, err);
         if (code)
             return code;
-        if (imported)
-            asim_note(cli,
-                      "%s: a %s recording, imported in memory; 'allocsim import %s -o TRACE.zst' keeps it",
-                      paths[t], imported, paths[t]);
-        if (trace->trace->device_count == 0)
-            return asim_fail(err, ASIM_E_INPUT, "%s: the trace names no device", paths[t]);
-        trace->needs = asim_mem_new(cli->mem, trace->trace->device_count, sizeof *trace->needs);
-        if (!trace->needs)
-            return asim_fail_memory(err, trace->trace->device_count * sizeof *trace->needs);
-        code = asim_tune_needs(trace->trace, trace->needs, cli->mem, err);
-        if (!code)
-            code = asim_tune_sizes_add(sizes, trace->trace, cli->mem, err);
-        if (!code && !(code = asim_trace_describe(trace->trace, cli->mem, &info, err)))
-            trace->peak_live_bytes = info.peak_live_bytes;
-        if (code)
-            asim_err_context(err, "%s", paths[t]);
     }
-    return code;
+    share_needs(job);
+    return ASIM_OK;
 }
 
 /* Runs a setting on every trace under the referee, compares with what the search saw, and stores. */
@@ -175,11 +200,11 @@ static asim_code confirm(const asim_cli *cli, const asim_tune_job *job, const as
     for (size_t t = 0; t < job->trace_count; t++) {
         char name[4096];
         asim_outcome outcome = {0};
-        bool is_new;
-        snprintf(name, sizeof name, "%.2000s (%.2000s)", job->traces[t].path, words);
+        bool is_new, changed = job->traces[t].afresh || asim_tune_changes_events(&value->setting);
+        snprintf(name, sizeof name, "%.2000s (%s%.1800s)", job->traces[t].path,
+                 job->traces[t].afresh ? "afresh, " : "", words);
         asim_code code =
-            asim_tune_run(cli, job, &value->setting, t, request,
-                          asim_tune_changes_events(&value->setting) ? name : NULL, &outcome, err);
+            asim_tune_run(cli, job, &value->setting, t, request, changed ? name : NULL, &outcome, err);
         const uint64_t reserved = outcome.run.record.metrics[ASIM_METRIC_peak_reserved_bytes];
         peak = reserved > peak ? reserved : peak;
         refused += outcome.run.record.metrics[ASIM_METRIC_ooms];
@@ -236,8 +261,8 @@ static asim_code work(const asim_cli *cli, const options *o, char **paths, asim_
     asim_tune_sizes sizes = {0};
     asim_tune_base base = {0};
     asim_setup setup = {0};
-    asim_code code = load_traces(cli, job, paths, &sizes, err);
-    const asim_trace *first = job->traces[0].trace;
+    asim_code code = load_traces(cli, job, paths, o->afresh, &sizes, err);
+    const asim_trace *first = job->traces[0].original;
     if (!code && !(code = asim_setup_policy(cli, &request, first, &setup, err)))
         code = asim_setup_check_conf(&setup, o->conf, err);
     if (!code) {
@@ -298,10 +323,9 @@ static int run(asim_cli *cli, const void *values, char **operands, size_t count)
     }
     const int status = code ? asim_say_error(&err) : 0;
     for (size_t t = 0; job.traces && t < count; t++) {
-        if (job.traces[t].trace)
-            asim_mem_free(cli->mem, job.traces[t].needs, job.traces[t].trace->device_count,
-                          sizeof *job.traces[t].needs);
-        asim_trace_release(job.traces[t].trace);
+        asim_mem_free(cli->mem, job.traces[t].needs, ASIM_DEVICES_MAX, sizeof *job.traces[t].needs);
+        asim_tune_trace_free(job.traces[t].afresh, cli->mem);
+        asim_trace_release(job.traces[t].original);
     }
     asim_mem_free(cli->mem, job.traces, count, sizeof *job.traces);
     asim_store_close(store);

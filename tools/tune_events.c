@@ -169,28 +169,32 @@ typedef struct own_trace { /* what asim_tune_trace_new gives begins with the tra
     size_t room, call_room;
 } own_trace;
 
-asim_code asim_tune_trace_new(const asim_trace *trace, const asim_tune_base *base,
-                              const asim_tune_setting *setting, const asim_tune_need *needs,
-                              const asim_hostmem *mem, asim_trace **ret_trace, asim_err *err)
+static asim_code own_new(const asim_trace *trace, uint64_t events, bool addresses, const asim_hostmem *mem,
+                         own_trace **ret_own, asim_err *err)
 {
     own_trace *own = asim_mem_new(mem, 1, sizeof *own);
     if (!own)
         return asim_fail_memory(err, sizeof *own);
-    own->room = (size_t)(trace->event_count + most_added(trace, base, setting)) + 1;
+    own->room = (size_t)events + 1;
     own->call_room = (size_t)trace->call_count + 1;
     own->copy.events = asim_mem_new(mem, own->room, sizeof *own->copy.events);
     own->calls = asim_mem_new(mem, own->call_room, sizeof *own->calls);
     bool whole = own->copy.events && own->calls;
     if (trace->times_ns)
         whole = (own->copy.times = asim_mem_new(mem, own->room, sizeof *own->copy.times)) && whole;
-    if (trace->recorded_addresses)
+    if (addresses)
         whole = (own->copy.addresses = asim_mem_new(mem, own->room, sizeof *own->copy.addresses)) && whole;
     if (!whole) {
         asim_code code = asim_fail_memory(err, own->room * sizeof *own->copy.events);
         asim_tune_trace_free(&own->trace, mem);
         return code;
     }
-    fill(&own->copy, own->calls, trace, base, setting, needs);
+    *ret_own = own;
+    return ASIM_OK;
+}
+
+static void own_finish(own_trace *own, const asim_trace *trace)
+{
     own->trace = *trace;
     own->trace.events = own->copy.events;
     own->trace.event_count = own->copy.count;
@@ -198,7 +202,60 @@ asim_code asim_tune_trace_new(const asim_trace *trace, const asim_tune_base *bas
     own->trace.recorded_addresses = own->copy.addresses;
     own->trace.stacks = NULL;
     own->trace.calls = own->calls;
+}
+
+asim_code asim_tune_trace_new(const asim_trace *trace, const asim_tune_base *base,
+                              const asim_tune_setting *setting, const asim_tune_need *needs,
+                              const asim_hostmem *mem, asim_trace **ret_trace, asim_err *err)
+{
+    own_trace *own = NULL;
+    asim_code code = own_new(trace, trace->event_count + most_added(trace, base, setting),
+                             trace->recorded_addresses != NULL, mem, &own, err);
+    if (code)
+        return code;
+    fill(&own->copy, own->calls, trace, base, setting, needs);
+    own_finish(own, trace);
     own->trace.slot_count = trace->slot_count + (setting->block_percent ? trace->device_count : 0);
+    own->trace.digest = asim_trace_digest(&own->trace);
+    *ret_trace = &own->trace;
+    return ASIM_OK;
+}
+
+static void append_opening(column *copy, const asim_trace *trace)
+{
+    const uint64_t time = trace->times_ns && trace->event_count ? trace->times_ns[0] : 0;
+    for (uint32_t s = 0; s < trace->opening_segment_count; s++) {
+        const asim_opening_segment *segment = &trace->opening_segments[s];
+        for (uint32_t b = 0; b < segment->block_count; b++) {
+            const asim_opening_block *block = &trace->opening_blocks[segment->first_block + b];
+            asim_event event = {.kind = ASIM_EV_ALLOC, .lane = segment->lane, .id = block->id};
+            if (block->state == ASIM_BLOCK_FREE)
+                continue;
+            event.size = block->requested ? block->requested : block->size;
+            append(copy, event, time);
+            event = (asim_event){.kind = ASIM_EV_FREE, .flags = ASIM_FREE_PENDING, .id = block->id};
+            if (block->state == ASIM_BLOCK_PENDING) /* its completion is in the trace, or never comes */
+                append(copy, event, time);
+        }
+    }
+}
+
+asim_code asim_tune_trace_afresh(const asim_trace *trace, const asim_hostmem *mem, asim_trace **ret_trace,
+                                 asim_err *err)
+{
+    own_trace *own = NULL;
+    asim_code code =
+        own_new(trace, trace->event_count + 2 * (uint64_t)trace->opening_block_count, false, mem, &own, err);
+    if (code)
+        return code;
+    append_opening(&own->copy, trace);
+    for (uint64_t i = 0; i < trace->event_count; i++)
+        append(&own->copy, trace->events[i], trace->times_ns ? trace->times_ns[i] : 0);
+    own_finish(own, trace);
+    own->trace.call_count = 0;
+    own->trace.opening_segments = NULL;
+    own->trace.opening_blocks = NULL;
+    own->trace.opening_segment_count = own->trace.opening_block_count = 0;
     own->trace.digest = asim_trace_digest(&own->trace);
     *ret_trace = &own->trace;
     return ASIM_OK;

@@ -4,6 +4,8 @@
  * allocated and freed at once, at the start or after a mark, on the stream that asks for most, so that its
  * segment is cached and cut up by what follows. The block has a share of what the trace needs at its peak
  * beyond its opening state, rounded up to 2 MiB, on each device.
+ *
+ * And a third, of the whole search: the trace begins with nothing instead of its opening state.
  */
 #ifndef ASIM_TOOLS_TUNE_EVENTS_H
 #define ASIM_TOOLS_TUNE_EVENTS_H
@@ -30,6 +32,11 @@ bool asim_tune_changes_events(const asim_tune_setting *setting);
 asim_code asim_tune_trace_new(const asim_trace *trace, const asim_tune_base *base,
                               const asim_tune_setting *setting, const asim_tune_need *needs,
                               const asim_hostmem *mem, asim_trace **ret_trace, asim_err *err);
+
+/* The trace as if it began with nothing: what is alive in its opening state is asked for first, in the order
+ * of the opening state. What was recorded of placements is left out. Freed with asim_tune_trace_free. */
+asim_code asim_tune_trace_afresh(const asim_trace *trace, const asim_hostmem *mem, asim_trace **ret_trace,
+                                 asim_err *err);
 void asim_tune_trace_free(asim_trace *trace, const asim_hostmem *mem); /* NULL is fine */
 
 #endif

@@ -65,8 +65,8 @@ static void print_front(FILE *out, const asim_tune_view *view, bool gains)
 {
     const asim_tune_found *found = view->found;
     const asim_tune_value *values = found->values;
-    size_t front[ASIM_TUNE_FRONT_MAX];
-    size_t count = asim_tune_front(found, view->job->base, front, ASIM_TUNE_FRONT_MAX);
+    size_t front[ASIM_TUNE_FRONT_MAX], total;
+    size_t count = asim_tune_front(found, view->job->base, front, ASIM_TUNE_FRONT_MAX, &total);
     char words[ASIM_TUNE_TEXT_MAX], title[ASIM_TUNE_TEXT_MAX + 16];
     fprintf(out, "\n  %-*s %11s %8s %9s %7s %7s%s\n", WORDS_WIDTH, "setting", "reserved", "above", "stall",
             "driver", "retries", view->job->trace_count > 1 ? "  worst" : "");
@@ -86,10 +86,13 @@ static void print_front(FILE *out, const asim_tune_view *view, bool gains)
         asim_tune_words(view->job->base, &values[found->best].setting, words);
         print_row(out, view, &values[found->best], words, values[found->best].refused ? '!' : '*');
     }
-    fprintf(out, "  %s; settings tried: %zu\n",
-            count > 1 ? "no other setting has both less reserved and less stall"
-                      : "no other setting has less of both",
-            found->count);
+    if (total > count)
+        fprintf(out, "  %zu of the %zu settings than which no other has both less reserved and less stall",
+                count, total);
+    else
+        fprintf(out, "  no other setting has %s",
+                count > 1 ? "both less reserved and less stall" : "less of both");
+    fprintf(out, "; settings tried: %zu\n", found->count);
     if (values[0].refused || values[found->best].refused) {
         char a[ASIM_UNITS_MAX], b[ASIM_UNITS_MAX];
         fprintf(out, "  ! requests refused: %s as it is, %s with the best setting\n",
@@ -109,6 +112,27 @@ static void print_interval(FILE *out, const asim_tune_view *view, const asim_tun
         if (found->breaks[i] == setting->max_split_mib && found->breaks[i + 1] > found->breaks[i] + 1)
             fprintf(out, "  every max_split_size_mb from %llu to %llu does the same\n",
                     (unsigned long long)found->breaks[i], (unsigned long long)found->breaks[i + 1] - 1);
+}
+
+/* Where the best changes several things: what one change alone is worth. */
+static void print_single(FILE *out, const asim_tune_view *view)
+{
+    const asim_tune_found *found = view->found;
+    const asim_tune_setting *base = &view->job->base->setting;
+    const asim_tune_value *best = NULL;
+    char words[ASIM_TUNE_TEXT_MAX], a[ASIM_UNITS_MAX], b[ASIM_UNITS_MAX];
+    if (asim_tune_changes(&found->values[found->best].setting, base) < 2)
+        return;
+    for (size_t i = 1; i < found->count; i++)
+        if (asim_tune_changes(&found->values[i].setting, base) == 1 &&
+            asim_tune_allows(view->job, &found->values[i].setting) &&
+            (!best || asim_tune_better(view->job, &found->values[0], &found->values[i], best)))
+            best = &found->values[i];
+    if (!best || best->refused || !asim_tune_better(view->job, &found->values[0], best, &found->values[0]))
+        return;
+    asim_tune_words(view->job->base, &best->setting, words);
+    fprintf(out, "  with one change alone, %s: %s at the peak, %s of stall\n", words,
+            asim_human_bytes(best->peak, a), asim_human_ns(best->stall, b));
 }
 
 static void print_difference(FILE *out, const char *what, const char *more, const char *less, uint64_t before,
@@ -135,6 +159,7 @@ static void print_worth(FILE *out, const asim_tune_view *view)
         fprintf(out, "  leaves a gap of %s to the lower bound, what is alive at once\n",
                 asim_human_bytes(best->peak - bound_of(view, best), a));
     print_interval(out, view, &best->setting);
+    print_single(out, view);
     if (view->run_ids && view->db) {
         fprintf(out, "  confirmed by full runs under the referee:");
         for (size_t i = 0; i < 2 * view->job->trace_count; i++)
@@ -245,8 +270,8 @@ void asim_tune_json(FILE *out, const asim_tune_view *view)
     const bool gains = asim_tune_gains(view);
     asim_json json = {.out = out, .first = true};
     asim_tune_lines lines = {.count = 0};
-    size_t front[ASIM_TUNE_FRONT_MAX];
-    size_t count = asim_tune_front(found, job->base, front, ASIM_TUNE_FRONT_MAX);
+    size_t front[ASIM_TUNE_FRONT_MAX], total;
+    size_t count = asim_tune_front(found, job->base, front, ASIM_TUNE_FRONT_MAX, &total);
     asim_json_begin(&json, NULL, '{');
     asim_json_begin(&json, "traces", '[');
     for (size_t t = 0; t < job->trace_count; t++) {

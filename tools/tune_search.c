@@ -375,7 +375,7 @@ bool asim_tune_better(const asim_tune_job *job, const asim_tune_value *baseline,
     return false;
 }
 
-static bool allowed(const asim_tune_job *job, const asim_tune_setting *setting)
+bool asim_tune_allows(const asim_tune_job *job, const asim_tune_setting *setting)
 {
     return (may(job, ASIM_KNOB_MAX_SPLIT) || !setting->max_split_mib) &&
            (may(job, ASIM_KNOB_GC) || !setting->gc) &&
@@ -390,7 +390,7 @@ static size_t best_of(const asim_tune_job *job, const asim_tune_found *found, co
 {
     size_t best = found->count;
     for (size_t i = 0; i < found->count; i++) {
-        bool taken = !allowed(job, &found->values[i].setting);
+        bool taken = !asim_tune_allows(job, &found->values[i].setting);
         for (size_t k = 0; k < chosen_count; k++) /* equal results lead to the same places */
             taken = taken || (found->values[chosen[k]].peak == found->values[i].peak &&
                               found->values[chosen[k]].stall == found->values[i].stall);
@@ -455,24 +455,33 @@ static bool before(const asim_tune_base *base, const asim_tune_value *a, const a
     return a < b;
 }
 
-size_t asim_tune_front(const asim_tune_found *found, const asim_tune_base *base, size_t *ret_indices,
-                       size_t capacity)
+/* The member of the front that follows those with at least this stall; found->count: none. */
+static size_t next_on_front(const asim_tune_found *found, const asim_tune_base *base, uint64_t stall)
 {
-    size_t count = 0;
-    uint64_t stall = UINT64_MAX;
-    while (count < capacity) { /* the next by peak that stalls less than all before */
-        size_t next = found->count;
-        for (size_t i = 0; i < found->count; i++) {
-            const asim_tune_value *value = &found->values[i];
-            if (value->faulty || value->refused || value->stall >= stall)
-                continue;
-            if (next == found->count || before(base, value, &found->values[next]))
-                next = i;
-        }
-        if (next == found->count)
-            break;
-        ret_indices[count++] = next;
-        stall = found->values[next].stall;
+    size_t next = found->count;
+    for (size_t i = 0; i < found->count; i++) {
+        const asim_tune_value *value = &found->values[i];
+        if (value->faulty || value->refused || value->stall >= stall)
+            continue;
+        if (next == found->count || before(base, value, &found->values[next]))
+            next = i;
     }
+    return next;
+}
+
+size_t asim_tune_front(const asim_tune_found *found, const asim_tune_base *base, size_t *ret_indices,
+                       size_t capacity, size_t *ret_total)
+{
+    size_t total = 0, count = 0, number = 0;
+    uint64_t stall = UINT64_MAX;
+    for (size_t i; (i = next_on_front(found, base, stall)) < found->count; total++)
+        stall = found->values[i].stall;
+    stall = UINT64_MAX;
+    for (size_t i; (i = next_on_front(found, base, stall)) < found->count; number++) {
+        if (total <= capacity || number == count * (total - 1) / (capacity - 1))
+            ret_indices[count++] = i;
+        stall = found->values[i].stall;
+    }
+    *ret_total = total;
     return count;
 }

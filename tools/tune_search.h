@@ -32,7 +32,8 @@ typedef struct asim_tune_value { /* what a setting is worth, over all traces */
 
 typedef struct asim_tune_trace {
     const char *path;
-    asim_trace *trace;
+    const asim_trace *trace; /* as it is searched: the original, or afresh */
+    asim_trace *original, *afresh;
     asim_tune_need *needs;
     uint64_t peak_live_bytes;
 } asim_tune_trace;
@@ -73,10 +74,14 @@ void asim_tune_found_fini(asim_tune_found *found, const asim_hostmem *mem);
 bool asim_tune_better(const asim_tune_job *job, const asim_tune_value *baseline, const asim_tune_value *a,
                       const asim_tune_value *b);
 
+/* Whether the setting uses nothing that is forbidden. */
+bool asim_tune_allows(const asim_tune_job *job, const asim_tune_setting *setting);
+
 /* Indices of the settings that no other beats in both peak and stall, ascending by peak; those that refuse
- * requests are left out. Returns how many. */
+ * requests are left out. Of more than capacity (2 at least), the first, the last and some between, at even
+ * steps. Returns how many; *ret_total is how many there are. */
 size_t asim_tune_front(const asim_tune_found *found, const asim_tune_base *base, size_t *ret_indices,
-                       size_t capacity);
+                       size_t capacity, size_t *ret_total);
 
 /* One run of a setting on one trace; request's setup and capacity are filled in here. */
 asim_code asim_tune_run(const asim_cli *cli, const asim_tune_job *job, const asim_tune_setting *setting,

@@ -77,12 +77,20 @@ static void about_opening(const asim_tune_view *view, asim_tune_lines *lines)
 {
     char a[ASIM_UNITS_MAX];
     for (size_t t = 0; t < view->job->trace_count; t++) {
-        const asim_trace *trace = view->job->traces[t].trace;
+        const asim_trace *trace = view->job->traces[t].original;
         uint64_t held = 0;
         for (uint32_t i = 0; i < trace->opening_segment_count; i++)
             held += trace->opening_segments[i].size;
         if (held == 0)
             continue;
+        if (view->job->traces[t].afresh) {
+            add(lines,
+                "%.300s begins in mid-run; what was alive then (of %s reserved) is asked for anew, in the "
+                "order "
+                "of addresses: what was freed before is not known",
+                view->job->traces[t].path, asim_human_bytes(held, a));
+            continue;
+        }
         add(lines,
             "%.300s begins in mid-run with %s reserved; what other settings would have made of the time "
             "before is not known",
@@ -90,7 +98,7 @@ static void about_opening(const asim_tune_view *view, asim_tune_lines *lines)
         if (t == view->found->values[0].worst && view->found->values[0].peak <= held)
             add(lines,
                 "that is the peak itself, so that no setting can lower it: record from the start of the "
-                "program");
+                "program, or see what --afresh says");
     }
 }
 

@@ -172,6 +172,24 @@ class Known(Text):
         self.assertEqual(found['best']['peak_reserved_bytes'], 70 * MIB)
         self.assertIn(f'torch.empty({70 * MIB}, ', found['paste'][0])
 
+    def test_afresh(self):
+        """200 MiB are reserved at the start, of which 40 live: asked for anew, these and 30
+        need 70."""
+        text = (f'segment 0x7f0000000000 {200 * MIB}\nblock live a {40 * MIB}\nblock free {160 * MIB}\n'
+                f'alloc b {30 * MIB}\nfree a\nfree b\n')
+        path = self.trace('midrun.txt', text)
+        found = tune('--torch', '2.6', path)
+        self.assertEqual((found['baseline']['peak_reserved_bytes'], found['answer']), (200 * MIB, 'nothing to gain'))
+        self.assertIn('record from the start', ' '.join(found['uncertain']))
+        found = tune('--torch', '2.6', '--afresh', path)
+        self.assertEqual(found['baseline']['peak_reserved_bytes'], 70 * MIB)
+        self.assertEqual(found['best']['peak_reserved_bytes'], 70 * MIB)
+        self.assertIn('asked for anew', ' '.join(found['uncertain']))
+        for name in ('lm-xl-fullstep-midrun.pickle.zst', 'vllm-rollout-private-pools.pickle', 'sketchkv-ring1.pickle'):
+            found = tune('--afresh', '--jobs', '2', os.path.join(SAMPLES, name))
+            self.assertGreaterEqual(found['best']['peak_reserved_bytes'], found['traces'][0]['peak_live_bytes'])
+            self.assertLessEqual(found['best']['peak_reserved_bytes'], found['baseline']['peak_reserved_bytes'])
+
     def test_ranks(self):
         paths = [self.trace(f'rank{rank}.txt', f'alloc a {size * MIB}\nfree a\nalloc b {(size + 20) * MIB}\n')
                  for rank, size in enumerate((40, 80))]
