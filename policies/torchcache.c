@@ -172,25 +172,10 @@ static uint64_t free_in_private_pools(const asim_tc_state *state, const asim_tc_
     return sum;
 }
 
-static void note_refusal(asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t attempted,
-                         uint64_t free_bytes, uint64_t total)
+static void note_refusal(asim_tc_state *state, const asim_tc_refusal *refusal)
 {
-    const unsigned index = shelf->device;
-    const asim_tc_device *device = &state->devices[index];
-    const asim_tc_stats *stats = &device->stats;
-    if (state->refused)
-        return;
-    state->refused = true;
-    state->first_refusal = (asim_tc_refusal){
-        .attempted = attempted,
-        .total = total,
-        .free = free_bytes,
-        .limit = device->limit,
-        .allocated = (uint64_t)(stats->requests[0].live.bytes + stats->requests[1].live.bytes),
-        .pool_free = free_in_private_pools(state, device),
-        .reserved = device->reserved,
-        .range = state->options.expandable ? asim_tc_range_size(state, shelf) : 0,
-        .device = index};
+    if (state->refusal.kind == ASIM_TC_NOT_REFUSED)
+        state->refusal = *refusal;
 }
 
 /* R44. */
@@ -198,9 +183,22 @@ static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf
 {
     const uint64_t size = asim_tc_segment_bytes(&state->options, rounded);
     uint64_t free_bytes, total;
+    asim_tc_device *device = &state->devices[shelf->device];
+    const asim_tc_stats *stats = &device->stats;
     state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
-    state->devices[shelf->device].stats.num_ooms++;
-    note_refusal(state, shelf, size, free_bytes, total);
+    device->stats.num_ooms++;
+    note_refusal(state,
+                 &(asim_tc_refusal){
+                     .kind = ASIM_TC_OUT_OF_MEMORY,
+                     .attempted = size,
+                     .total = total,
+                     .free = free_bytes,
+                     .limit = device->limit,
+                     .allocated = (uint64_t)(stats->requests[0].live.bytes + stats->requests[1].live.bytes),
+                     .pool_free = state->release->oom_counts_pools ? free_in_private_pools(state, device) : 0,
+                     .reserved = device->reserved,
+                     .range = state->options.expandable ? asim_tc_range_size(state, shelf) : 0,
+                     .device = shelf->device});
     asim_tc_settle(state);
     state->listener->refusal(state->listener->ctx, shelf->device, rounded, size, free_bytes);
     return ASIM_REFUSED;
@@ -228,7 +226,7 @@ asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *even
     if (size == 0)
         return ASIM_NOTHING;
     if (size >= ASIM_TC_HARD_LIMIT) { /* R24: refused before the allocator hears of it */
-        state->refused = true;
+        note_refusal(state, &(asim_tc_refusal){.kind = ASIM_TC_TOO_LARGE, .requested = size});
         return ASIM_REFUSED;
     }
     const uint64_t rounded = asim_tc_round(&state->options.rounding, size);
@@ -257,9 +255,9 @@ asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *even
     if (!block) {
         if (!obtain_memory(state, shelf, rounded, &block))
             return ASIM_BROKEN;
-        if (!block && state->rejected) { /* R116: with a text of its own */
+        if (!block && state->rejected) { /* R116 */
             state->devices[shelf->device].stats.num_oom_rejections++;
-            state->refused = true;
+            note_refusal(state, &(asim_tc_refusal){.kind = ASIM_TC_REJECTED, .requested = size});
             asim_tc_settle(state);
             return ASIM_REFUSED;
         }
@@ -384,9 +382,7 @@ void asim_tc_report(const asim_policy_state *state, unsigned device,
 
 static size_t torchcache_refusal_text(const asim_policy_state *state, char *ret_text, size_t capacity)
 {
-    if (state->first_refusal.attempted == 0)
-        return 0;
-    return asim_tc_refusal_text(state->release, &state->first_refusal, ret_text, capacity);
+    return asim_tc_refusal_text(state->release, &state->refusal, ret_text, capacity);
 }
 
 const asim_policy asim_policy_torchcache = {

@@ -34,8 +34,9 @@ static void advise(const asim_tc_release *release, const asim_tc_refusal *refusa
         snprintf(ret_text, 160, "If the range of addresses is used up, try expandable_segments_reserve.");
 }
 
-size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusal *refusal, char *ret_text,
-                            size_t capacity)
+/* R44. */
+static int out_of_memory(const asim_tc_release *release, const asim_tc_refusal *refusal, char *ret_text,
+                         size_t capacity)
 {
     const uint64_t pool_free = release->oom_counts_pools ? refusal->pool_free : 0;
     char attempted[ASIM_TC_SIZE_TEXT], total[ASIM_TC_SIZE_TEXT], free[ASIM_TC_SIZE_TEXT];
@@ -53,23 +54,43 @@ size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusa
         asim_tc_size_text(refusal->limit, limit);
         snprintf(allowed, sizeof allowed, "%s allowed; ", limit);
     }
-    int length;
-    if (release->oom_old_order) {
-        length =
-            snprintf(ret_text, capacity,
-                     "CUDA out of memory: tried to get %s on GPU %u (capacity %s; allocated %s; free %s; "
-                     "%sreserved %s). %s",
-                     attempted, refusal->device, total, allocated, free, allowed, reserved, advice);
-    } else {
-        if (pool_free > 0) {
-            asim_tc_size_text(pool_free, pools);
-            snprintf(in_pools, sizeof in_pools, ", of which %s in private pools", pools);
-        }
-        length = snprintf(
-            ret_text, capacity,
-            "CUDA out of memory: tried to get %s on GPU %u (capacity %s, %s free; %sallocated by "
-            "PyTorch %s%s; reserved but unallocated %s). %s",
-            attempted, refusal->device, total, free, allowed, allocated, in_pools, unallocated, advice);
+    if (release->oom_old_order)
+        return snprintf(ret_text, capacity,
+                        "CUDA out of memory: tried to get %s on GPU %u (capacity %s; allocated %s; free %s; "
+                        "%sreserved %s). %s",
+                        attempted, refusal->device, total, allocated, free, allowed, reserved, advice);
+    if (pool_free > 0) {
+        asim_tc_size_text(pool_free, pools);
+        snprintf(in_pools, sizeof in_pools, ", of which %s in private pools", pools);
+    }
+    return snprintf(ret_text, capacity,
+                    "CUDA out of memory: tried to get %s on GPU %u (capacity %s, %s free; %sallocated by "
+                    "PyTorch %s%s; reserved but unallocated %s). %s",
+                    attempted, refusal->device, total, free, allowed, allocated, in_pools, unallocated,
+                    advice);
+}
+
+size_t asim_tc_refusal_text(const asim_tc_release *release, const asim_tc_refusal *refusal, char *ret_text,
+                            size_t capacity)
+{
+    char requested[ASIM_TC_SIZE_TEXT];
+    int length = 0;
+    switch (refusal->kind) {
+    case ASIM_TC_NOT_REFUSED:
+        break;
+    case ASIM_TC_OUT_OF_MEMORY:
+        length = out_of_memory(release, refusal, ret_text, capacity);
+        break;
+    case ASIM_TC_TOO_LARGE:
+        length = snprintf(ret_text, capacity, "CUDA out of memory: more than 1EB was asked for.");
+        break;
+    case ASIM_TC_REJECTED:
+        asim_tc_size_text(refusal->requested, requested);
+        length = snprintf(ret_text, capacity,
+                          "CUDA out of memory: %s were refused without asking the device, as they exceed "
+                          "the share that per_process_memory_fraction allows.",
+                          requested);
+        break;
     }
     return length < 0 ? 0 : (size_t)length;
 }

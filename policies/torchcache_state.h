@@ -179,9 +179,8 @@ struct asim_policy_state {
     const asim_listener *listener;
     const asim_lane *lane_table;
     asim_device driver;
-    asim_err fault;                /* why the run is broken */
-    bool refused;                  /* a request was; the first was: */
-    asim_tc_refusal first_refusal; /* all zero: refused before the allocator heard of it (R24) */
+    asim_err fault;          /* why the run is broken */
+    asim_tc_refusal refusal; /* the first */
 };
 
 typedef asim_policy_state asim_tc_state;

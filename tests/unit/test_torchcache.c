@@ -378,6 +378,33 @@ Test(torchcache, rejection)
     tc_end(&run);
 }
 
+static void expect_text(const tc_run *run, const char *part)
+{
+    char text[512] = "";
+    cr_assert_lt(asim_engine_refusal_text(run->engine, text, sizeof text), sizeof text);
+    cr_expect(strstr(text, part), "%s is not in: %s", part, text);
+}
+
+/* R24, R116, R44: each refusal has the text of its sort. R116 names the request, and R175
+ * the segment, 66 MiB for 65 MiB and a byte (R42). */
+Test(torchcache, what_a_refusal_says)
+{
+    tc_run run = tc_start("torch=2.13,conf=throw_on_cudamalloc_oom:True", 64 * MIB);
+    char text[8] = "";
+    cr_expect_eq(asim_engine_refusal_text(run.engine, text, sizeof text), 0);
+    tc_expect(tc_alloc(&run, 0, 70 * MIB + MIB / 2 + 1, 0), "O");
+    expect_text(&run, ": 70.50 MiB were refused without asking");
+    tc_end(&run);
+    run = tc_start("torch=2.6", 64 * MIB);
+    tc_expect(tc_alloc(&run, 0, UINT64_C(1) << 60, 0), "O");
+    expect_text(&run, "more than 1EB");
+    tc_end(&run);
+    run = tc_start("torch=2.6", 64 * MIB);
+    tc_expect(tc_alloc(&run, 0, 65 * MIB + 1, 0), "O oom:67108864:68157952");
+    expect_text(&run, "tried to get 66.00 MiB");
+    tc_end(&run);
+}
+
 /* R114: 0.31249999404 of 64 MiB are 20971519.6 bytes: cut off, they are less than a segment of 20 MiB;
  * rounded to the nearest byte, as from 2.13 on, they are one. */
 Test(torchcache, the_limit_in_whole_bytes)

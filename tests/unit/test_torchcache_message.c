@@ -65,7 +65,8 @@ static void expect_refusal(const asim_tc_release *release, const asim_tc_refusal
 }
 
 /* A device of 1024 MiB with the limit 512 MiB: 30 MiB, then 100 bytes, live; 1024 MiB refused. */
-static const asim_tc_refusal limited = {.attempted = 1024 * MIB,
+static const asim_tc_refusal limited = {.kind = ASIM_TC_OUT_OF_MEMORY,
+                                        .attempted = 1024 * MIB,
                                         .total = 1024 * MIB,
                                         .free = 992 * MIB,
                                         .limit = 512 * MIB,
@@ -73,7 +74,8 @@ static const asim_tc_refusal limited = {.attempted = 1024 * MIB,
                                         .reserved = 32 * MIB};
 
 /* 100 MiB: 30 MiB freed and 1000 bytes live in a private pool, 100 and 5,000,000 bytes live outside. */
-static const asim_tc_refusal pooled = {.attempted = 1024 * MIB,
+static const asim_tc_refusal pooled = {.kind = ASIM_TC_OUT_OF_MEMORY,
+                                       .attempted = 1024 * MIB,
                                        .total = 100 * MIB,
                                        .free = 46 * MIB,
                                        .limit = ASIM_TC_UNLIMITED,
@@ -172,4 +174,21 @@ Test(torchcache_message, address_space)
         asim_tc_release_named("2.14"), &refusal,
         NUMBERS("120.00 MiB", "GPU 0", "100.00 MiB", "46.00 MiB", "36.77 MiB", "32.00 MiB", "17.23 MiB"),
         "expandable_segments:True");
+}
+
+/* R24 and R116: errors with texts of their own, alike in every release that has them. The one names no size
+ * but the bound; the other the size that was requested, not the segment, and no other number. */
+Test(torchcache_message, texts_of_their_own)
+{
+    char text[256];
+    const asim_tc_refusal none = {.kind = ASIM_TC_NOT_REFUSED};
+    const asim_tc_refusal large = {.kind = ASIM_TC_TOO_LARGE, .requested = UINT64_C(1) << 60};
+    const asim_tc_refusal rejected = {.kind = ASIM_TC_REJECTED, .requested = 50 * MIB + 512 * 1024};
+    for (const asim_tc_release *release = asim_tc_releases; release->name; release++) {
+        cr_expect_eq(asim_tc_refusal_text(release, &none, text, sizeof text), 0);
+        cr_assert_lt(asim_tc_refusal_text(release, &large, text, sizeof text), sizeof text);
+        expect_numbers(text, NUMBERS("more than 1EB"));
+        cr_assert_lt(asim_tc_refusal_text(release, &rejected, text, sizeof text), sizeof text);
+        expect_numbers(text, NUMBERS("50.50 MiB"));
+    }
 }
