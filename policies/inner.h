@@ -113,7 +113,7 @@ void asim_inner_report(const asim_policy_state *state, unsigned device,
 #define ASIM_INNER_TABLE                                                                                     \
     .version = ASIM_POLICY_VERSION, .flags = ASIM_INNER_FLAGS, .state_size = sizeof(asim_policy_state),      \
     .use = asim_inner_use, .sync = asim_inner_sync, .trim = asim_inner_trim, .pool = asim_inner_pool,        \
-    .settings = asim_inner_settings, .fraction = asim_inner_fraction, .mark = asim_inner_mark,               \
-    .reset_stats = asim_inner_reset_stats, .report = asim_inner_report
+    .settings = asim_inner_settings, .fraction = asim_inner_fraction, .reset_stats = asim_inner_reset_stats, \
+    .report = asim_inner_report
 
 #endif

@@ -581,6 +581,7 @@ const asim_policy asim_policy_paged = {
     .walk = paged_walk,
     .fini = paged_fini,
     .free_done = paged_free_done,
+    .mark = asim_inner_mark,
     .resize = paged_resize,
     .access = paged_access,
     .prefix = paged_prefix,

@@ -22,6 +22,8 @@ const asim_policy *const asim_policies[] = {
     &asim_policy_buddy,
     &asim_policy_tlsf,
     &asim_policy_paged,
+    &asim_policy_prealloc,
+    &asim_policy_tiers,
     &asim_policy_null,
     &asim_policy_skeleton,
     NULL,
