@@ -2,6 +2,7 @@
 #include "tools/compare.h"
 #include "tools/json.h"
 #include "tools/load.h"
+#include "tools/units.h"
 #include "traces/native.h"
 
 #include <inttypes.h>
@@ -174,8 +175,12 @@ typedef struct listing {
 
 static void list_name(const asim_compare_side *side, const char *what)
 {
-    printf("%s%s  %s%s%s, %s, %s\n", what, side->name, side->policy, side->params[0] ? "," : "", side->params,
-           side->device, side->trace_path);
+    char capacity[ASIM_UNITS_MAX];
+    printf("%s%s  %s%s%s, %s, %s", what, side->name, side->policy, side->params[0] ? "," : "", side->params,
+           side->device, asim_human_bytes(side->kept.record.capacity, capacity));
+    if (side->seed)
+        printf(", seed %" PRIu64, side->seed);
+    printf(", %s\n", side->trace_path);
 }
 
 static void list_pair(listing *l, const asim_compare_side *a, const asim_compare_side *b)
@@ -204,6 +209,15 @@ static void list_pair(listing *l, const asim_compare_side *a, const asim_compare
     memset(c->sides, 0, sizeof c->sides);
 }
 
+/* Not before there is something to say: a store that can't be read leaves nothing on standard output. */
+static void list_begin(listing *l)
+{
+    if (l->json.depth)
+        return;
+    asim_json_begin(&l->json, NULL, '{');
+    asim_json_begin(&l->json, "runs", '[');
+}
+
 static void list_run(void *ctx, const asim_compare_side *a, const asim_compare_side *b)
 {
     listing *l = ctx;
@@ -214,11 +228,15 @@ static void list_run(void *ctx, const asim_compare_side *a, const asim_compare_s
             list_pair(l, a, b);
         return;
     }
+    list_begin(l);
     asim_json_begin(&l->json, NULL, '{');
     asim_json_text(&l->json, "result", a && b ? "different" : a ? "only_a" : "only_b");
     asim_json_text(&l->json, "trace", side->trace_path);
     asim_json_text(&l->json, "policy", side->policy);
     asim_json_text(&l->json, "params", side->params);
+    asim_json_text(&l->json, "device", side->device);
+    asim_json_number(&l->json, "capacity_bytes", side->kept.record.capacity);
+    asim_json_number(&l->json, "seed", side->seed);
     if (a)
         asim_json_integer(&l->json, "run_a", a->kept.run_id);
     if (b)
@@ -244,13 +262,10 @@ static int compare_stores(const asim_cli *cli, const options *o, const operand *
     }
     l->json.out = stdout;
     l->as_json = o->format == FORMAT_JSON;
-    if (l->as_json) {
-        asim_json_begin(&l->json, NULL, '{');
-        asim_json_begin(&l->json, "runs", '[');
-    }
     asim_compare_sink sink = {list_run, l};
     asim_code code = asim_compare_stores(cli, a->file, b->file, &sink, &counts, &err);
-    if (l->as_json) {
+    if (l->as_json && !code) {
+        list_begin(l);
         asim_json_end(&l->json, ']');
         asim_json_number(&l->json, "same", counts.same);
         asim_json_number(&l->json, "different", counts.differing);

@@ -49,6 +49,13 @@ const char *asim_compare_view_key(asim_compare_view view)
     return keys[view];
 }
 
+void asim_compare_plain(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F)
+            *text = '?';
+}
+
 /* --- results --- */
 
 static uint64_t own_value(const asim_run_record *record, const char *name)
@@ -176,6 +183,16 @@ static bool is_torchs_own(const char *file)
     return at && at[13] && strncmp(at + 14, "torch", 5) == 0 && (at[19] == '/' || at[19] == '\\');
 }
 
+/* Which line of a stack says most about who asked; 0 for a line that any request has. */
+static unsigned rank_of(const char *function, const char *file)
+{
+    if (is_python(file))
+        return is_torchs_own(file) ? 3 : 4;
+    if (strstr(function, "autograd::generated::") && strstr(function, "::apply("))
+        return 2; /* a step of the backward pass, which has no Python line */
+    return strstr(function, "at::_ops::") ? 1 : 0;
+}
+
 void asim_compare_site(const asim_trace *trace, uint32_t stack, char *ret_text, size_t capacity)
 {
     if (stack >= trace->stack_count || trace->stack_table[stack].count == 0) {
@@ -187,13 +204,13 @@ void asim_compare_site(const asim_trace *trace, uint32_t stack, char *ret_text, 
     unsigned best_rank = 0;
     for (uint32_t i = 0; i < lines->count; i++) {
         const asim_frame *frame = &trace->frames[trace->stack_frames[lines->first + i]];
-        const char *file = trace->strings[frame->file].text;
-        unsigned rank = is_python(file) ? (is_torchs_own(file) ? 2 : 3) : 1;
-        if (rank > best_rank) {
+        unsigned rank = rank_of(trace->strings[frame->function].text, trace->strings[frame->file].text);
+        if (!best || rank > best_rank) {
             best = frame;
             best_rank = rank;
         }
     }
     snprintf(ret_text, capacity, "%.80s (%.100s:%" PRIu32 ")", trace->strings[best->function].text,
              trace->strings[best->file].text, best->line);
+    asim_compare_plain(ret_text);
 }

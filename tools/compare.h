@@ -113,8 +113,11 @@ void asim_compare_print_table(FILE *out, const asim_comparison *comparison, bool
 void asim_compare_print_json(FILE *out, const asim_comparison *comparison);
 
 /* "function (file:line)" of the line that asked, by a stack of the trace: the innermost Python line outside
- * of PyTorch's own files, else the innermost Python line, else the innermost line. */
+ * of PyTorch's own files; else the innermost Python line, step of a backward pass, operator, or line of all.
+ */
 void asim_compare_site(const asim_trace *trace, uint32_t stack, char *ret_text, size_t capacity);
+/* Text out of a recording: control characters, which a terminal would obey, become '?'. */
+void asim_compare_plain(char *text);
 const char *asim_compare_view_name(asim_compare_view view); /* "by segment" */
 const char *asim_compare_view_key(asim_compare_view view);  /* of JSON */
 /* Metric number i of a side, by its place among those that both may have; NULL past the end. */

@@ -33,6 +33,7 @@ static asim_code keep_phases(const asim_cli *cli, const asim_phases *phases, con
         const asim_phase *phase = &phases->phases[i];
         snprintf(side->phases[i].label, sizeof side->phases[i].label, "%s",
                  trace->strings[phase->label].text);
+        asim_compare_plain(side->phases[i].label);
         side->phases[i].peak_allocated = phase->peak_allocated;
         side->phases[i].peak_reserved = phase->peak_reserved;
         side->phases[i].end_reserved = phase->end_reserved;

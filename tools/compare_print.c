@@ -136,9 +136,16 @@ static void print_failures(const table *t)
 
 /* --- where they part --- */
 
+static const char *plain(const char *text, char ret_text[ASIM_COMPARE_TEXT])
+{
+    snprintf(ret_text, ASIM_COMPARE_TEXT, "%s", text);
+    asim_compare_plain(ret_text);
+    return ret_text;
+}
+
 static void print_request(const table *t, const asim_compare_side *side, uint64_t event)
 {
-    char text[ASIM_UNITS_MAX];
+    char text[ASIM_UNITS_MAX], label[ASIM_COMPARE_TEXT];
     if (event >= side->trace_events) {
         fputs("nothing: the trace ends here\n", t->out);
         return;
@@ -149,7 +156,7 @@ static void print_request(const table *t, const asim_compare_side *side, uint64_
     if (e->kind == ASIM_EV_ALLOC || e->kind == ASIM_EV_RESIZE || e->kind == ASIM_EV_PREFIX)
         fprintf(t->out, " of %s (%" PRIu64 ")", asim_human_bytes(e->size, text), e->size);
     if (e->kind == ASIM_EV_MARK || e->kind == ASIM_EV_SETTINGS)
-        fprintf(t->out, " \"%s\"", side->trace->strings[e->id].text);
+        fprintf(t->out, " \"%s\"", plain(side->trace->strings[e->id].text, label));
     else if (e->kind >= ASIM_EV_ALLOC && e->kind <= ASIM_EV_ACCESS)
         fprintf(t->out, ", block %" PRIu32, e->id);
     if (e->lane < side->trace->lane_count) {
@@ -189,12 +196,13 @@ static void print_stack(const table *t, const asim_compare_side *side, uint64_t 
         trace->stacks && event < trace->event_count ? trace->stacks[event] : (uint32_t)ASIM_NO_INDEX;
     if (stack >= trace->stack_count)
         return;
+    char function[ASIM_COMPARE_TEXT], file[ASIM_COMPARE_TEXT];
     const asim_stack *lines = &trace->stack_table[stack];
     for (uint32_t i = 0; i < lines->count; i++) {
         const asim_frame *frame = &trace->frames[trace->stack_frames[lines->first + i]];
         fprintf(t->out, "     %s %s (%s:%" PRIu32 ")\n",
-                i ? "  called by" : "call stack:", trace->strings[frame->function].text,
-                trace->strings[frame->file].text, frame->line);
+                i ? "  called by" : "call stack:", plain(trace->strings[frame->function].text, function),
+                plain(trace->strings[frame->file].text, file), frame->line);
     }
 }
 
@@ -300,11 +308,31 @@ static const asim_row *largest(const asim_comparison *c, asim_compare_view view,
     return NULL;
 }
 
+/* What most of a difference of reserved memory is made of, by the layouts that are at hand. */
+static void print_parts(const table *t, bool more)
+{
+    const asim_comparison *c = t->c;
+    const char *when = c->replayed ? "" : "at the end, ";
+    const asim_row *use = largest(c, ASIM_VIEW_USE, more), *segment = largest(c, ASIM_VIEW_SEGMENT, more);
+    const asim_row *site = largest(c, ASIM_VIEW_GROWN, more);
+    char x[ASIM_UNITS_MAX], y[ASIM_UNITS_MAX];
+    if (use)
+        fprintf(t->out, "  %smostly %s: %s against %s\n", when, use->key, asim_human_bytes(use->bytes[1], x),
+                asim_human_bytes(use->bytes[0], y));
+    if (segment)
+        fprintf(t->out, "  %sin %" PRIu64 " against %" PRIu64 " segments of %s\n", when, segment->count[1],
+                segment->count[0], segment->key);
+    if (site && c->has_sites)
+        fprintf(t->out, "  asked of the device by %s: %s against %s\n", site->key,
+                asim_human_bytes(site->bytes[1], x), asim_human_bytes(site->bytes[0], y));
+}
+
 static void print_why(const table *t)
 {
     const asim_comparison *c = t->c;
     const uint64_t *a = c->sides[0].kept.record.metrics, *b = c->sides[1].kept.record.metrics;
     uint64_t reserved[2] = {a[ASIM_METRIC_peak_reserved_bytes], b[ASIM_METRIC_peak_reserved_bytes]};
+    uint64_t end[2] = {a[ASIM_METRIC_reserved_bytes], b[ASIM_METRIC_reserved_bytes]};
     uint64_t stall[2] = {a[ASIM_METRIC_stall_ns], b[ASIM_METRIC_stall_ns]};
     bool more = reserved[1] > reserved[0];
     char x[ASIM_UNITS_MAX], y[ASIM_UNITS_MAX], z[ASIM_UNITS_MAX];
@@ -315,19 +343,9 @@ static void print_why(const table *t)
         fprintf(t->out, "  B reserves %s %s at most: %s against %s\n",
                 asim_human_bytes(more ? reserved[1] - reserved[0] : reserved[0] - reserved[1], x),
                 more ? "more" : "less", asim_human_bytes(reserved[1], y), asim_human_bytes(reserved[0], z));
-    const asim_row *use = largest(c, ASIM_VIEW_USE, more), *segment = largest(c, ASIM_VIEW_SEGMENT, more);
-    const asim_row *site = largest(c, ASIM_VIEW_GROWN, more);
-    if (reserved[0] != reserved[1] && c->has_views) {
-        if (use)
-            fprintf(t->out, "  mostly %s: %s against %s\n", use->key, asim_human_bytes(use->bytes[1], x),
-                    asim_human_bytes(use->bytes[0], y));
-        if (segment)
-            fprintf(t->out, "  in %" PRIu64 " against %" PRIu64 " segments of %s\n", segment->count[1],
-                    segment->count[0], segment->key);
-        if (site && c->has_sites)
-            fprintf(t->out, "  asked of the device by %s: %s against %s\n", site->key,
-                    asim_human_bytes(site->bytes[1], x), asim_human_bytes(site->bytes[0], y));
-    }
+    const uint64_t *shown = c->replayed ? reserved : end;
+    if (c->has_views && shown[0] != shown[1])
+        print_parts(t, shown[1] > shown[0]);
     if (stall[0] != stall[1])
         fprintf(t->out,
                 "  B stalls the host for %s, A for %s (driver calls %" PRIu64 " and %" PRIu64
@@ -339,7 +357,7 @@ static void print_why(const table *t)
                     a[ASIM_METRIC_device_unmaps],
                 b[ASIM_METRIC_alloc_retries], a[ASIM_METRIC_alloc_retries]);
     if (a[ASIM_METRIC_ooms] != b[ASIM_METRIC_ooms])
-        fprintf(t->out, "  B runs out of memory %" PRIu64 " times, A %" PRIu64 " times\n",
+        fprintf(t->out, "  requests refused for lack of memory: %" PRIu64 " in B, %" PRIu64 " in A\n",
                 b[ASIM_METRIC_ooms], a[ASIM_METRIC_ooms]);
 }
 

@@ -137,6 +137,7 @@ static asim_code read_phases(const asim_cli *cli, asim_store *store, int64_t run
         side->phases = items;
         asim_compare_phase *phase = &side->phases[count++];
         copy_text(s, 0, phase->label, sizeof phase->label);
+        asim_compare_plain(phase->label);
         phase->peak_allocated = (uint64_t)sqlite3_column_int64(s, 1);
         phase->peak_reserved = (uint64_t)sqlite3_column_int64(s, 2);
         phase->end_reserved = (uint64_t)sqlite3_column_int64(s, 3);
