@@ -126,7 +126,7 @@ static asim_code read_forbidden(const asim_option_list *forbid, unsigned *ret_bi
             return asim_fail(err, ASIM_E_USAGE,
                              "--forbid '%.60s': no such setting%s%s%s; there are max_split_size_mb, "
                              "garbage_collection_threshold, roundup_power2_divisions, expandable_segments, "
-                             "large_segment_size_mb, empty_cache, preallocation",
+                             "large_segment_size_mb, empty_cache, preallocation, phase_settings",
                              forbid->items[i], near ? "; did you mean " : "", near ? near : "",
                              near ? "?" : "");
         }

@@ -37,6 +37,7 @@ typedef enum asim_tune_knob {
     ASIM_KNOB_LARGE_SEGMENT,
     ASIM_KNOB_EMPTY_CACHE,
     ASIM_KNOB_PREALLOCATION,
+    ASIM_KNOB_PHASE_SETTINGS,
     ASIM_KNOBS
 } asim_tune_knob;
 
@@ -50,6 +51,7 @@ typedef struct asim_tune_setting {
     uint32_t trim_place;        /* empty_cache: 1 + index of a place; 0: none */
     uint32_t block_percent;     /* block allocated early, of what the trace needs at its peak; 0: none */
     uint32_t block_place;       /* 1 + index of a place; 0: the start */
+    uint32_t switch_place; /* from this mark on expandable_segments is the other way: 1 + index; 0: not */
     bool expandable;
     bool trim_each; /* at each such mark; otherwise at the first alone */
 } asim_tune_setting;
@@ -87,6 +89,9 @@ unsigned asim_tune_changes(const asim_tune_setting *a, const asim_tune_setting *
 /* The setting's option string, "" where it needs none. */
 void asim_tune_conf(const asim_tune_base *base, const asim_tune_setting *setting,
                     char ret_text[ASIM_PARAM_TEXT_MAX]);
+/* What is set at the mark of a setting that has a switch_place. */
+void asim_tune_switch_conf(const asim_tune_base *base, const asim_tune_setting *setting,
+                           char ret_text[ASIM_PARAM_TEXT_MAX]);
 /* Whether a memory fraction must be set beside it. */
 bool asim_tune_needs_fraction(const asim_tune_base *base, const asim_tune_setting *setting);
 /* In words on one line: "max_split_size_mb:64 + empty_cache at each 'step'"; "defaults" for no setting. */

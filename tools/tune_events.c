@@ -88,7 +88,7 @@ uint64_t asim_tune_block_bytes(const asim_tune_need *need, unsigned percent)
 
 bool asim_tune_changes_events(const asim_tune_setting *setting)
 {
-    return setting->trim_place || setting->block_percent;
+    return setting->trim_place || setting->block_percent || setting->switch_place;
 }
 
 static void append(column *copy, asim_event event, uint64_t time)
@@ -123,6 +123,7 @@ static void fill(column *copy, asim_recorded_call *calls, const asim_trace *trac
                  const asim_tune_setting *setting, const asim_tune_need *needs)
 {
     const asim_tune_place *trim = setting->trim_place ? &base->places[setting->trim_place - 1] : NULL,
+                          *turn = setting->switch_place ? &base->places[setting->switch_place - 1] : NULL,
                           *block = setting->block_place ? &base->places[setting->block_place - 1] : NULL;
     bool blocks_done = setting->block_percent == 0;
     uint32_t call = 0;
@@ -141,6 +142,10 @@ static void fill(column *copy, asim_recorded_call *calls, const asim_trace *trac
         append(copy, *event, time);
         if (copy->addresses)
             copy->addresses[copy->count - 1] = trace->recorded_addresses[i];
+        if (turn && asim_tune_at_place(trace, event, turn)) {
+            append(copy, (asim_event){.kind = ASIM_EV_SETTINGS, .id = trace->string_count}, time);
+            turn = NULL;
+        }
         if (trim && asim_tune_at_place(trace, event, trim)) {
             append(copy, (asim_event){.kind = ASIM_EV_TRIM, .lane = ASIM_LANE_ALL}, time);
             trim = setting->trim_each ? trim : NULL;
@@ -156,7 +161,7 @@ static void fill(column *copy, asim_recorded_call *calls, const asim_trace *trac
 static uint64_t most_added(const asim_trace *trace, const asim_tune_base *base,
                            const asim_tune_setting *setting)
 {
-    uint64_t added = 2 * (uint64_t)trace->device_count;
+    uint64_t added = 2 * (uint64_t)trace->device_count + 1;
     for (uint64_t i = 0; setting->trim_place && i < trace->event_count; i++)
         added += asim_tune_at_place(trace, &trace->events[i], &base->places[setting->trim_place - 1]);
     return added;
@@ -167,6 +172,9 @@ typedef struct own_trace { /* what asim_tune_trace_new gives begins with the tra
     column copy;
     asim_recorded_call *calls;
     size_t room, call_room;
+    asim_string *strings; /* with conf at the end; NULL: the trace's */
+    size_t string_room;
+    char conf[ASIM_PARAM_TEXT_MAX];
 } own_trace;
 
 static asim_code own_new(const asim_trace *trace, uint64_t events, bool addresses, const asim_hostmem *mem,
@@ -204,6 +212,23 @@ static void own_finish(own_trace *own, const asim_trace *trace)
     own->trace.calls = own->calls;
 }
 
+/* The option string of the added SETTINGS event becomes the last string of the table. */
+static asim_code add_switch(own_trace *own, const asim_trace *trace, const asim_tune_base *base,
+                            const asim_tune_setting *setting, const asim_hostmem *mem, asim_err *err)
+{
+    own->string_room = (size_t)trace->string_count + 1;
+    own->strings = asim_mem_new(mem, own->string_room, sizeof *own->strings);
+    if (!own->strings)
+        return asim_fail_memory(err, own->string_room * sizeof *own->strings);
+    if (trace->string_count)
+        memcpy(own->strings, trace->strings, trace->string_count * sizeof *own->strings);
+    asim_tune_switch_conf(base, setting, own->conf);
+    own->strings[trace->string_count] = (asim_string){own->conf, (uint32_t)strlen(own->conf)};
+    own->trace.strings = own->strings;
+    own->trace.string_count++;
+    return ASIM_OK;
+}
+
 asim_code asim_tune_trace_new(const asim_trace *trace, const asim_tune_base *base,
                               const asim_tune_setting *setting, const asim_tune_need *needs,
                               const asim_hostmem *mem, asim_trace **ret_trace, asim_err *err)
@@ -215,6 +240,10 @@ asim_code asim_tune_trace_new(const asim_trace *trace, const asim_tune_base *bas
         return code;
     fill(&own->copy, own->calls, trace, base, setting, needs);
     own_finish(own, trace);
+    if (setting->switch_place && (code = add_switch(own, trace, base, setting, mem, err))) {
+        asim_tune_trace_free(&own->trace, mem);
+        return code;
+    }
     own->trace.slot_count = trace->slot_count + (setting->block_percent ? trace->device_count : 0);
     own->trace.digest = asim_trace_digest(&own->trace);
     *ret_trace = &own->trace;
@@ -270,5 +299,6 @@ void asim_tune_trace_free(asim_trace *trace, const asim_hostmem *mem)
     asim_mem_free(mem, own->copy.times, own->room, sizeof *own->copy.times);
     asim_mem_free(mem, own->copy.addresses, own->room, sizeof *own->copy.addresses);
     asim_mem_free(mem, own->calls, own->call_room, sizeof *own->calls);
+    asim_mem_free(mem, own->strings, own->string_room, sizeof *own->strings);
     asim_mem_free(mem, own, 1, sizeof *own);
 }

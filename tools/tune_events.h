@@ -1,11 +1,12 @@
 /* tools/tune_events.h - a trace as it would be had the program been changed a little.
  *
- * Two changes: empty_cache is called right after a mark (each such mark, or the first), and a block is
+ * Three changes: settings are replaced after the first such mark (torch.cuda.memory._set_allocator_settings),
+ * empty_cache is called right after a mark (each such mark, or the first), and a block is
  * allocated and freed at once, at the start or after a mark, on the stream that asks for most, so that its
  * segment is cached and cut up by what follows. The block has a share of what the trace needs at its peak
  * beyond its opening state, rounded up to 2 MiB, on each device.
  *
- * And a third, of the whole search: the trace begins with nothing instead of its opening state.
+ * And one of the whole search: the trace begins with nothing instead of its opening state.
  */
 #ifndef ASIM_TOOLS_TUNE_EVENTS_H
 #define ASIM_TOOLS_TUNE_EVENTS_H

@@ -178,7 +178,8 @@ static asim_code evaluate(batch *b, asim_err *err)
 /* Puts a setting on the list, unless it was tried, or makes no sense. */
 static asim_code propose(batch *b, const asim_tune_setting *setting, asim_err *err)
 {
-    const bool fights = setting->expandable && (setting->max_split_mib || setting->gc);
+    const bool fights =
+        (setting->expandable || setting->switch_place) && (setting->max_split_mib || setting->gc);
     if (fights && !asim_tune_equal(setting, &b->job->base->setting))
         return ASIM_OK;
     for (size_t i = 0; i < b->found->count; i++)
@@ -298,6 +299,13 @@ static asim_code vary_calls(batch *b, const asim_tune_setting *from, asim_err *e
             setting.trim_each = each;
             code = propose(b, &setting, err);
         }
+    const bool turns = may(b->job, ASIM_KNOB_PHASE_SETTINGS) && may(b->job, ASIM_KNOB_EXPANDABLE) &&
+                       asim_tc_has(base->release, ASIM_TC_EXPANDABLE);
+    for (uint32_t p = 1; turns && p <= base->place_count && !code; p++) {
+        asim_tune_setting setting = *from;
+        setting.switch_place = p;
+        code = propose(b, &setting, err);
+    }
     for (uint32_t p = 0; may(b->job, ASIM_KNOB_PREALLOCATION) && p <= base->place_count && !code; p++)
         for (size_t i = 0; i < (p == 0 ? 4 : 2) && !code; i++) {
             asim_tune_setting setting = *from;

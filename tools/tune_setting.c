@@ -13,6 +13,7 @@ const char *const asim_tune_knobs[] = {"max_split_size_mb",
                                        "large_segment_size_mb",
                                        "empty_cache",
                                        "preallocation",
+                                       "phase_settings",
                                        NULL};
 
 static const char *const searched[] = {"max_split_size_mb", "garbage_collection_threshold",
@@ -113,7 +114,8 @@ unsigned asim_tune_changes(const asim_tune_setting *a, const asim_tune_setting *
            (unsigned)(a->large_segment_mib != b->large_segment_mib) + (unsigned)(a->gc != b->gc) +
            (unsigned)(a->divisions != b->divisions) + (unsigned)(a->expandable != b->expandable) +
            (unsigned)(a->trim_place != b->trim_place || a->trim_each != b->trim_each) +
-           (unsigned)(a->block_percent != b->block_percent || a->block_place != b->block_place);
+           (unsigned)(a->block_percent != b->block_percent || a->block_place != b->block_place) +
+           (unsigned)(a->switch_place != b->switch_place);
 }
 
 bool asim_tune_equal(const asim_tune_setting *a, const asim_tune_setting *b)
@@ -145,13 +147,9 @@ static void format_gc(uint32_t gc, char ret_text[16])
         ret_text[i] = 0;
 }
 
-void asim_tune_conf(const asim_tune_base *base, const asim_tune_setting *setting,
+static void compose(const asim_tune_base *base, const asim_tune_setting *setting,
                     char ret_text[ASIM_PARAM_TEXT_MAX])
 {
-    if (asim_tune_changes(&base->setting, setting) == 0) {
-        snprintf(ret_text, ASIM_PARAM_TEXT_MAX, "%s", base->given);
-        return;
-    }
     char gc[16];
     char *t = ret_text;
     snprintf(t, ASIM_PARAM_TEXT_MAX, "%s", base->rest);
@@ -169,6 +167,26 @@ void asim_tune_conf(const asim_tune_base *base, const asim_tune_setting *setting
         add(t, ASIM_PARAM_TEXT_MAX, ",", "roundup_power2_divisions:%" PRIu32, setting->divisions);
     if (setting->expandable)
         add(t, ASIM_PARAM_TEXT_MAX, ",", "expandable_segments:True");
+}
+
+void asim_tune_conf(const asim_tune_base *base, const asim_tune_setting *setting,
+                    char ret_text[ASIM_PARAM_TEXT_MAX])
+{
+    if (asim_tune_changes(&base->setting, setting) == 0)
+        snprintf(ret_text, ASIM_PARAM_TEXT_MAX, "%s", base->given);
+    else
+        compose(base, setting, ret_text);
+}
+
+/* What is not named keeps its value when settings are replaced: so expandable_segments is, either way. */
+void asim_tune_switch_conf(const asim_tune_base *base, const asim_tune_setting *setting,
+                           char ret_text[ASIM_PARAM_TEXT_MAX])
+{
+    asim_tune_setting after = *setting;
+    after.expandable = !setting->expandable;
+    compose(base, &after, ret_text);
+    if (!after.expandable)
+        add(ret_text, ASIM_PARAM_TEXT_MAX, ",", "expandable_segments:False");
 }
 
 bool asim_tune_needs_fraction(const asim_tune_base *base, const asim_tune_setting *setting)
@@ -191,6 +209,9 @@ void asim_tune_words(const asim_tune_base *base, const asim_tune_setting *settin
     else if (setting->block_percent)
         add(ret_text, ASIM_TUNE_TEXT_MAX, " + ", "preallocation of %" PRIu32 " %% at the start",
             setting->block_percent);
+    if (setting->switch_place)
+        add(ret_text, ASIM_TUNE_TEXT_MAX, " + ", "expandable_segments:%s from the first '%.80s' on",
+            setting->expandable ? "False" : "True", base->places[setting->switch_place - 1].label);
     if (!ret_text[0])
         snprintf(ret_text, ASIM_TUNE_TEXT_MAX, "defaults");
 }

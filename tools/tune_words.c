@@ -29,6 +29,11 @@ void asim_tune_paste(const asim_tune_view *view, const asim_tune_setting *settin
     if (asim_tune_needs_fraction(base, setting))
         add(lines, "torch.cuda.set_per_process_memory_fraction(0.%d)  # before the first allocation",
             ASIM_TUNE_FRACTION_PERCENT);
+    if (setting->switch_place) {
+        asim_tune_switch_conf(base, setting, conf);
+        add(lines, "torch.cuda.memory._set_allocator_settings(\"%s\")  # once, at the first '%.80s'", conf,
+            base->places[setting->switch_place - 1].label);
+    }
     if (setting->block_percent) {
         const asim_tune_trace *trace = &view->job->traces[0];
         for (uint32_t d = 0; d < trace->trace->device_count; d++)

@@ -172,6 +172,24 @@ class Known(Text):
         self.assertEqual(found['best']['peak_reserved_bytes'], 70 * MIB)
         self.assertIn(f'torch.empty({70 * MIB}, ', found['paste'][0])
 
+    def test_settings_by_phase(self):
+        """A range that grows has pages of 20 MiB, one range a stream. 21 MiB that stay on stream 1 take 22 MiB or two
+        pages; 30 and 40 that go and 70 that come take 140 MiB on the other stream, or four pages. With expandable
+        segments from the second phase on: 22 + 80; without: 22 + 140; all the time: 40 + 80.
+        """
+        text = (f'lane main\nlane side stream=1\nalloc kept {21 * MIB} lane=side\nmark begin phase second\n'
+                f'alloc a {30 * MIB}\nalloc b {40 * MIB}\nfree a\nfree b\nalloc c {70 * MIB}\n')
+        path = self.trace('phases.txt', text)
+        others = [word for name in ('preallocation', 'garbage_collection_threshold', 'max_split_size_mb', 'empty_cache',
+                                    'roundup_power2_divisions') for word in ('--forbid', name)]
+        found = tune('--torch', '2.6', *others, path)
+        self.assertEqual(found['baseline']['peak_reserved_bytes'], 162 * MIB)
+        self.assertEqual(found['best']['peak_reserved_bytes'], 102 * MIB)
+        self.assertEqual(found['paste'], ['torch.cuda.memory._set_allocator_settings("expandable_segments:True")  '
+                                          "# once, at the first 'second'"])
+        found = tune('--torch', '2.6', '--forbid', 'phase_settings', *others, path)
+        self.assertEqual(found['best']['peak_reserved_bytes'], 120 * MIB)
+
     def test_afresh(self):
         """200 MiB are reserved at the start, of which 40 live: asked for anew, these and 30
         need 70."""
