@@ -13,8 +13,8 @@
  * constant between the values k + 1, and one value of each interval tells all. Beyond the largest, m limits
  * nothing.
  *
- *     r, S      45.5        46        91        92
- *     m      |---- ..46 ----|-47-..........91 -|-92-|-93-.......... (as without the option)
+ *     r, S           45.5 46           91 92
+ *     m      21 ... 45 | 46 | 47 ... 91 | 92 | 93 ...      (from 93 on as without the option)
  *
  * Two things are not covered by this: segments of the opening state that are cut already, whose parts may
  * have any size (then every whole MiB up to the largest of them counts), and expandable segments, with which
