@@ -3,33 +3,21 @@
 #include <string.h>
 
 extern const asim_verb asim_verb_run, asim_verb_sweep, asim_verb_tune, asim_verb_fit, asim_verb_compare,
-    asim_verb_import, asim_verb_trace_info, asim_verb_trace_check, asim_verb_trace_head, asim_verb_policies,
-    asim_verb_estimate, asim_verb_gen, asim_verb_db_ls, asim_verb_db_check, asim_verb_db_merge,
-    asim_verb_help;
+    asim_verb_report, asim_verb_import, asim_verb_trace_info, asim_verb_trace_check, asim_verb_trace_head,
+    asim_verb_policies, asim_verb_estimate, asim_verb_gen, asim_verb_db_ls, asim_verb_db_check,
+    asim_verb_db_merge, asim_verb_help;
 
 const asim_verb *const asim_verbs[] = {
-    &asim_verb_run,
-    &asim_verb_sweep,
-    &asim_verb_tune,
-    &asim_verb_fit,
-    &asim_verb_compare,
-    &asim_verb_import,
-    &asim_verb_trace_info,
-    &asim_verb_trace_check,
-    &asim_verb_trace_head,
-    &asim_verb_policies,
-    &asim_verb_estimate,
-    &asim_verb_gen,
-    &asim_verb_db_ls,
-    &asim_verb_db_check,
-    &asim_verb_db_merge,
-    &asim_verb_help,
-    NULL,
+    &asim_verb_run,        &asim_verb_sweep,      &asim_verb_tune,
+    &asim_verb_fit,        &asim_verb_compare,    &asim_verb_report,
+    &asim_verb_import,     &asim_verb_trace_info, &asim_verb_trace_check,
+    &asim_verb_trace_head, &asim_verb_policies,   &asim_verb_estimate,
+    &asim_verb_gen,        &asim_verb_db_ls,      &asim_verb_db_check,
+    &asim_verb_db_merge,   &asim_verb_help,       NULL,
 };
 
 /* Names that documents promise and this version does not have yet. */
-static const char *const later[] = {"explain", "report",    "export",      "record",
-                                    "gpu",     "trace cut", "trace merge", NULL};
+static const char *const later[] = {"explain", "export", "record", "gpu", "trace cut", "trace merge", NULL};
 
 static bool names_verb(const char *name, char **words, size_t count, size_t *ret_words)
 {
