@@ -201,7 +201,8 @@ def check_messages(folder, allocsim):
     refused(folder, 3, 'holds no runs', *report, 'none.db', '-o', 'r.html')
     refused(folder, 3, 'zero.db', *report, 'zero.db', '-o', 'r.html')
     refused(folder, 3, 'absent.db: there is no such store', *report, 'absent.db', '-o', 'r.html')
-    refused(folder, 2, "no plot 'timelin'; did you mean 'timeline'", *report, 's.db', '-o', 'r.png', '--plot', 'timelin')
+    refused(folder, 2, "no plot 'timelin'; did you mean 'timeline'", *report, 's.db', '-o', 'r.png', '--plot',
+            'timelin')
     refused(folder, 3, 'no run 999; .*db ls', *report, 's.db', '-o', 'r.png', '--run', '999')
     refused(folder, 2, "'one' is no number", *report, 's.db', '-o', 'r.png', '--run', 'one')
     refused(folder, 2, r'must end in \.html', *report, 's.db', '-o', 'r.jpeg')
