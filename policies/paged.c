@@ -122,7 +122,7 @@ struct asim_policy_state {
     uint32_t prefix_of;    /* the cache that the next one shares a prefix with, or 0 */
     uint64_t prefix_bytes;
     uint64_t tail_waste, peak_tail_waste;
-    bool refused; /* a KV cache was refused before anything else was */
+    bool refused; /* the latest request that was refused is one for a KV cache, not the inner policy's */
     asim_err fault;
 };
 
@@ -406,6 +406,14 @@ static bool is_broken(const asim_policy_state *state)
     return state->fault.code || state->inner.fault.code;
 }
 
+/* A refusal of the inner policy's is its own to describe. */
+static asim_alloc_result heard(asim_policy_state *state, asim_alloc_result result)
+{
+    if (result == ASIM_REFUSED)
+        state->refused = false;
+    return result;
+}
+
 static asim_alloc_result paged_alloc(asim_policy_state *state, const asim_event *event,
                                      asim_placement *ret_placement)
 {
@@ -413,7 +421,7 @@ static asim_alloc_result paged_alloc(asim_policy_state *state, const asim_event 
         return ASIM_BROKEN;
     if (event->flags & ASIM_ALLOC_GROWS)
         return cache_alloc(state, event, ret_placement);
-    return asim_inner_alloc(&state->inner, event, ret_placement);
+    return heard(state, asim_inner_alloc(&state->inner, event, ret_placement));
 }
 
 static asim_alloc_result paged_resize(asim_policy_state *state, uint32_t word, const asim_event *event,
@@ -423,7 +431,7 @@ static asim_alloc_result paged_resize(asim_policy_state *state, uint32_t word, c
         return ASIM_BROKEN;
     if (!asim_inner_owns(word))
         return cache_resize(state, word >> 1, event, ret_placement);
-    return asim_inner_resize(&state->inner, word, event, ret_placement);
+    return heard(state, asim_inner_resize(&state->inner, word, event, ret_placement));
 }
 
 static asim_free_result paged_free(asim_policy_state *state, uint32_t word, bool completion_follows)

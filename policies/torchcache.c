@@ -172,12 +172,6 @@ static uint64_t free_in_private_pools(const asim_tc_state *state, const asim_tc_
     return sum;
 }
 
-static void note_refusal(asim_tc_state *state, const asim_tc_refusal *refusal)
-{
-    if (state->refusal.kind == ASIM_TC_NOT_REFUSED)
-        state->refusal = *refusal;
-}
-
 /* R44. */
 static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf, uint64_t rounded)
 {
@@ -187,18 +181,17 @@ static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf
     const asim_tc_stats *stats = &device->stats;
     state->driver.ops->memory(state->driver.ctx, shelf->device, &free_bytes, &total);
     device->stats.num_ooms++;
-    note_refusal(state,
-                 &(asim_tc_refusal){
-                     .kind = ASIM_TC_OUT_OF_MEMORY,
-                     .attempted = size,
-                     .total = total,
-                     .free = free_bytes,
-                     .limit = device->limit,
-                     .allocated = (uint64_t)(stats->requests[0].live.bytes + stats->requests[1].live.bytes),
-                     .pool_free = state->release->oom_counts_pools ? free_in_private_pools(state, device) : 0,
-                     .reserved = device->reserved,
-                     .range = state->options.expandable ? asim_tc_range_size(state, shelf) : 0,
-                     .device = shelf->device});
+    state->refusal = (asim_tc_refusal){
+        .kind = ASIM_TC_OUT_OF_MEMORY,
+        .attempted = size,
+        .total = total,
+        .free = free_bytes,
+        .limit = device->limit,
+        .allocated = (uint64_t)(stats->requests[0].live.bytes + stats->requests[1].live.bytes),
+        .pool_free = state->release->oom_counts_pools ? free_in_private_pools(state, device) : 0,
+        .reserved = device->reserved,
+        .range = state->options.expandable ? asim_tc_range_size(state, shelf) : 0,
+        .device = shelf->device};
     asim_tc_settle(state);
     state->listener->refusal(state->listener->ctx, shelf->device, rounded, size, free_bytes);
     return ASIM_REFUSED;
@@ -226,7 +219,7 @@ asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *even
     if (size == 0)
         return ASIM_NOTHING;
     if (size >= ASIM_TC_HARD_LIMIT) { /* R24: refused before the allocator hears of it */
-        note_refusal(state, &(asim_tc_refusal){.kind = ASIM_TC_TOO_LARGE, .requested = size});
+        state->refusal = (asim_tc_refusal){.kind = ASIM_TC_TOO_LARGE, .requested = size};
         return ASIM_REFUSED;
     }
     const uint64_t rounded = asim_tc_round(&state->options.rounding, size);
@@ -257,7 +250,7 @@ asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *even
             return ASIM_BROKEN;
         if (!block && state->rejected) { /* R116 */
             state->devices[shelf->device].stats.num_oom_rejections++;
-            note_refusal(state, &(asim_tc_refusal){.kind = ASIM_TC_REJECTED, .requested = size});
+            state->refusal = (asim_tc_refusal){.kind = ASIM_TC_REJECTED, .requested = size};
             asim_tc_settle(state);
             return ASIM_REFUSED;
         }

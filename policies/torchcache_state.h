@@ -180,7 +180,7 @@ struct asim_policy_state {
     const asim_lane *lane_table;
     asim_device driver;
     asim_err fault;          /* why the run is broken */
-    asim_tc_refusal refusal; /* the first */
+    asim_tc_refusal refusal; /* the latest */
 };
 
 typedef asim_policy_state asim_tc_state;

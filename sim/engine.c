@@ -357,6 +357,7 @@ void asim_engine_free(asim_engine *engine)
     asim_mem_free(mem, engine->observers, allotted, sizeof(asim_observer_instance));
     asim_mem_free(mem, engine->slots, engine->slot_capacity, sizeof(asim_slot));
     asim_mem_free(mem, engine->slot_of_word, engine->word_capacity, sizeof(uint32_t));
+    asim_failures_fini(&engine->failures, mem);
     asim_referee_fini(&engine->referee);
     asim_ledger_fini(&engine->ledger);
     asim_device_model_free(engine->model);
@@ -468,11 +469,22 @@ void asim_engine_report(const asim_engine *engine, unsigned device,
         engine->policy->report(engine->state, device, emit, ctx);
 }
 
+const asim_failures *asim_engine_failures(const asim_engine *engine)
+{
+    return &engine->failures;
+}
+
+void asim_engine_take_failures(asim_engine *engine, asim_failures *ret_failures)
+{
+    *ret_failures = engine->failures;
+    engine->failures = (asim_failures){0};
+}
+
 size_t asim_engine_refusal_text(const asim_engine *engine, char *ret_text, size_t capacity)
 {
-    if (capacity > 0)
-        ret_text[0] = 0;
-    return engine->policy->refusal_text ? engine->policy->refusal_text(engine->state, ret_text, capacity) : 0;
+    const asim_failures *failures = &engine->failures;
+    const char *text = failures->count && failures->items[0].message ? failures->items[0].message : "";
+    return (size_t)snprintf(ret_text, capacity, "%s", text);
 }
 
 void asim_engine_device_counts(const asim_engine *engine, unsigned device, asim_device_counts *ret_counts)

@@ -13,6 +13,7 @@
 #ifndef ASIM_SIM_ENGINE_H
 #define ASIM_SIM_ENGINE_H
 
+#include "sim/failures.h"
 #include "sim/metrics.h"
 #include "sim/observer.h"
 #include "sim/profile.h"
@@ -63,15 +64,6 @@ typedef enum asim_run_status {
     ASIM_RUN_ERROR = 2, /* it ended early, by a fault */
 } asim_run_status;
 
-typedef struct asim_oom { /* of the first refused request */
-    uint64_t event;
-    uint64_t requested_bytes;
-    uint64_t segment_bytes;
-    uint64_t allocated_bytes, reserved_bytes;
-    uint64_t device_free_bytes, largest_free_bytes;
-    uint32_t device;
-} asim_oom;
-
 typedef struct asim_mismatch { /* the first allocation or driver call that left the recording */
     uint64_t event;
     uint64_t size; /* requested bytes; of a driver call: its size */
@@ -94,7 +86,7 @@ typedef struct asim_run_record {
     uint32_t own_count;
     bool has_recorded; /* the recorded_... metrics mean something */
     bool has_oom, has_mismatch;
-    asim_oom oom;
+    asim_oom oom; /* the first refused request */
     asim_mismatch mismatch;
     uint64_t capacity; /* bytes of device 0, as used */
 } asim_run_record;
@@ -126,7 +118,13 @@ void asim_engine_record(const asim_engine *engine, asim_run_record *ret_record);
 void asim_engine_walk(const asim_engine *engine, const asim_walker *walker);
 void asim_engine_report(const asim_engine *engine, unsigned device,
                         void (*emit)(void *ctx, const char *name, int64_t value), void *ctx);
-/* The policy's own words about the first refused request, as its refusal_text gives them; 0: none. */
+/* The refused requests, with the policy's own words about each; they live as long as the engine, and move
+ * when it goes on. */
+const asim_failures *asim_engine_failures(const asim_engine *engine);
+/* The same, handed over: asim_failures_fini(ret_failures, the engine's mem) frees them. The engine then has
+ * none. */
+void asim_engine_take_failures(asim_engine *engine, asim_failures *ret_failures);
+/* The words about the first one, written as snprintf does; 0: none. */
 size_t asim_engine_refusal_text(const asim_engine *engine, char *ret_text, size_t capacity);
 /* What the model device counted for one device: see asim_device_counts in sim/device_model.h. */
 struct asim_device_counts;

@@ -123,22 +123,28 @@ static inline asim_code enter_block(asim_engine *engine, const asim_event *event
     return UNLIKELY(engine->moves) ? note_word(engine, placement->word, event->id, err) : ASIM_OK;
 }
 
-static void note_refusal(asim_engine *engine, const asim_event *event)
+/* Asked only once a request was refused: what it takes is no cost of a run that fits. */
+static asim_code note_refusal(asim_engine *engine, const asim_event *event, asim_err *err)
 {
+    const asim_oom oom = {.event = engine->books.event,
+                          .requested_bytes = event->size,
+                          .segment_bytes = engine->refused_segment_bytes,
+                          .allocated_bytes = engine->books.allocated,
+                          .reserved_bytes = engine->books.reserved,
+                          .device_free_bytes = engine->refused_device_free,
+                          .largest_free_bytes = engine->counters.largest_free_bytes,
+                          .device = engine->trace->lanes[event->lane].device};
+    char text[ASIM_FAILURE_TEXT] = "";
     engine->ooms++;
-    if (engine->has_oom)
-        return;
-    engine->has_oom = true;
-    engine->oom_span = asim_device_model_span(engine->model);
-    engine->oom_at = engine->in_run ? engine->books.event + 1 : 0;
-    engine->oom = (asim_oom){.event = engine->books.event,
-                             .requested_bytes = event->size,
-                             .segment_bytes = engine->refused_segment_bytes,
-                             .allocated_bytes = engine->books.allocated,
-                             .reserved_bytes = engine->books.reserved,
-                             .device_free_bytes = engine->refused_device_free,
-                             .largest_free_bytes = engine->counters.largest_free_bytes,
-                             .device = engine->trace->lanes[event->lane].device};
+    if (engine->failures.count < ASIM_FAILURES_MAX && engine->policy->refusal_text)
+        engine->policy->refusal_text(engine->state, text, sizeof text);
+    if (!engine->has_oom) {
+        engine->has_oom = true;
+        engine->oom_span = asim_device_model_span(engine->model);
+        engine->oom_at = engine->in_run ? engine->books.event + 1 : 0;
+        engine->oom = oom;
+    }
+    return asim_failures_add(&engine->failures, &oom, text, engine->mem, err);
 }
 
 static inline void note_peaks(asim_engine *engine)
@@ -176,8 +182,9 @@ static inline asim_code do_alloc(asim_engine *engine, const asim_event *event, u
         engine->slots[event->id].state = ASIM_SLOT_BLANK;
         asim_engine_mix(engine, result == ASIM_REFUSED ? ASIM_DIGEST_REFUSED : ASIM_DIGEST_NOTHING,
                         event->size, event->id);
-        if (result == ASIM_REFUSED)
-            note_refusal(engine, event);
+        asim_code code = result == ASIM_REFUSED ? note_refusal(engine, event, err) : ASIM_OK;
+        if (code)
+            return code;
         placement.address = ASIM_NO_ADDRESS;
     } else {
         asim_code code = enter_block(engine, event, &placement, err);
@@ -384,8 +391,8 @@ static asim_code do_resize(asim_engine *engine, const asim_event *event, asim_al
             return replace_block(engine, event, ret_result, ret_placement, err);
         *ret_result = result;
         asim_engine_mix(engine, ASIM_DIGEST_REFUSED, event->size, event->id);
-        note_refusal(engine, &(asim_event){.kind = event->kind, .lane = old.lane, .size = event->size});
-        return ASIM_OK;
+        return note_refusal(engine, &(asim_event){.kind = event->kind, .lane = old.lane, .size = event->size},
+                            err);
     }
     books->requested -= old.requested;
     books->allocated -= old.size;

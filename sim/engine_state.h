@@ -73,6 +73,7 @@ struct asim_engine {
     uint64_t recorded_allocs, recorded_matches;
     bool has_oom, has_mismatch;
     asim_oom oom;
+    asim_failures failures;
     asim_mismatch mismatch;
     asim_capacity_span oom_span; /* at the first refusal */
     uint64_t oom_at;             /* its event, counted as in the span */

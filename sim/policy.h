@@ -192,8 +192,9 @@ typedef struct asim_policy {
      * names are constants in the style of sim/metrics.h, and none of its names. */
     void (*metrics)(const asim_policy_state *state, void (*emit)(void *ctx, const char *name, uint64_t value),
                     void *ctx);
-    /* What the modelled allocator says of the first request that it refused: one line, written as snprintf
-     * does. Returns its length; 0 where nothing was refused, or nothing is said. */
+    /* What the modelled allocator says of the latest request that it refused: one line, written as snprintf
+     * does. Returns its length; 0 where nothing was refused, or nothing is said of that one. The engine asks
+     * right after each refusal. */
     size_t (*refusal_text)(const asim_policy_state *state, char *ret_text, size_t capacity);
 } asim_policy;
 

@@ -100,7 +100,19 @@ asim_code asim_store_identify(asim_store *store, bool *ret_empty, asim_err *err)
         return asim_fail(err, ASIM_E_INPUT, "%s: the store is damaged (schema version %" PRId64 ")",
                          store->path, version);
     *ret_empty = false;
+    store->version = (int)version;
     return ASIM_OK;
+}
+
+asim_code asim_store_upgrade(asim_store *store, asim_err *err)
+{
+    static const char *const steps[ASIM_STORE_VERSION] = {
+        [1] = "ALTER TABLE ooms ADD COLUMN message TEXT NOT NULL DEFAULT ''; PRAGMA user_version=2"};
+    asim_code code = ASIM_OK;
+    while (!code && store->version < ASIM_STORE_VERSION)
+        if (!(code = asim_store_exec(store, steps[store->version], err)))
+            store->version++;
+    return code;
 }
 
 /* Also the folder: SQLite keeps a journal beside the file. */
@@ -301,6 +313,9 @@ asim_code asim_store_check(asim_store *store, void (*fault)(void *ctx, const cha
          "'about' is missing in run "},
         {"SELECT run_id FROM runs WHERE (status='oom') <> (run_id IN (SELECT run_id FROM ooms)) LIMIT 20",
          "status and failures contradict each other in run "},
+        {"SELECT run_id FROM ooms o GROUP BY run_id HAVING count(*) > coalesce((SELECT value FROM metrics m"
+         " WHERE m.run_id=o.run_id AND name='ooms'), 0) LIMIT 20",
+         "more failures than are counted in run "},
         {"SELECT run_id FROM runs WHERE length(placement_digest) <> 16 LIMIT 20",
          "the placement digest is not one in run "},
     };

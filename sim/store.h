@@ -5,6 +5,10 @@
  *         code = asim_store_add(store, &run, &id, &is_new, &err);
  *     asim_store_close(store);
  *
+ * Version 2 keeps every failure of a run, up to ASIM_FAILURES_MAX of them, with the message; version 1 kept
+ * the first without it. The first change of a store of version 1 upgrades it, in that change's transaction;
+ * its runs keep the one failure, with the message "". Reading leaves it as it is.
+ *
  * The schema is the string in sim/store_schema.h; PRAGMA user_version is its version, PRAGMA application_id
  * is ASIM_STORE_APPLICATION. Digests are text of 16 hexadecimal digits. Addresses, streams and seeds are
  * signed 64-bit integers, as SQLite knows no others: what lies above 2^63 shows as negative.
@@ -22,7 +26,7 @@
 #include "sim/timeline.h"
 
 enum {
-    ASIM_STORE_VERSION = 1,
+    ASIM_STORE_VERSION = 2,
     ASIM_STORE_APPLICATION = 0x4153494D, /* "ASIM" */
 };
 
@@ -62,6 +66,8 @@ typedef struct asim_stored_run {
     uint32_t trace_devices;
     uint32_t policy_version;
     asim_run_record record;
+    const asim_failure *failures; /* the first is record.oom */
+    size_t failure_count;
     uint64_t mismatch_stream;
     const asim_sample *samples;
     size_t sample_count;

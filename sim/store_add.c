@@ -188,22 +188,6 @@ static void add_results(writer *w, uint64_t run_id, const asim_stored_run *run)
             number(w, values[k]);
         step(w);
     }
-    if (record->has_oom) {
-        const asim_oom *oom = &record->oom;
-        const uint64_t values[] = {run_id,
-                                   oom->event,
-                                   oom->device,
-                                   oom->requested_bytes,
-                                   oom->segment_bytes,
-                                   oom->allocated_bytes,
-                                   oom->reserved_bytes,
-                                   oom->device_free_bytes,
-                                   oom->largest_free_bytes};
-        prepare(w, "INSERT INTO ooms VALUES(?,?,?,?,?,?,?,?,?)");
-        for (size_t k = 0; k < sizeof values / sizeof values[0]; k++)
-            number(w, values[k]);
-        step(w);
-    }
     if (record->has_mismatch) {
         const asim_mismatch *mismatch = &record->mismatch;
         const uint64_t values[] = {run_id,
@@ -216,6 +200,28 @@ static void add_results(writer *w, uint64_t run_id, const asim_stored_run *run)
         prepare(w, "INSERT INTO mismatches VALUES(?,?,?,?,?,?,?)");
         for (size_t k = 0; k < sizeof values / sizeof values[0]; k++)
             number(w, values[k]);
+        step(w);
+    }
+}
+
+static void add_failures(writer *w, uint64_t run_id, const asim_stored_run *run)
+{
+    prepare(w, "INSERT INTO ooms VALUES(?,?,?,?,?,?,?,?,?,?)");
+    for (size_t i = 0; i < run->failure_count && !w->code; i++) {
+        const asim_oom *oom = &run->failures[i].oom;
+        const char *message = run->failures[i].message;
+        const uint64_t values[] = {run_id,
+                                   oom->event,
+                                   oom->device,
+                                   oom->requested_bytes,
+                                   oom->segment_bytes,
+                                   oom->allocated_bytes,
+                                   oom->reserved_bytes,
+                                   oom->device_free_bytes,
+                                   oom->largest_free_bytes};
+        for (size_t k = 0; k < sizeof values / sizeof values[0]; k++)
+            number(w, values[k]);
+        text(w, message ? message : "");
         step(w);
     }
 }
@@ -304,6 +310,7 @@ static asim_code add_in_transaction(asim_store *store, void *ctx, asim_err *err)
     int64_t run_id = add_run_row(&w, trace_id, run, &is_new);
     if (is_new) {
         add_results(&w, (uint64_t)run_id, run);
+        add_failures(&w, (uint64_t)run_id, run);
         add_phases(&w, (uint64_t)run_id, run);
         add_about(&w, (uint64_t)run_id, run);
     }
@@ -360,8 +367,9 @@ asim_code asim_store_change(asim_store *store,
                 continue;
             }
             code = asim_store_identify(store, &empty, err);
-            if (!code && empty)
-                code = asim_store_exec(store, ASIM_STORE_SCHEMA, err);
+            if (!code)
+                code =
+                    empty ? asim_store_exec(store, ASIM_STORE_SCHEMA, err) : asim_store_upgrade(store, err);
             if (!code)
                 code = change(store, ctx, err);
             if (!code)

@@ -10,16 +10,19 @@
 static const struct {
     const char *select, *insert;
     bool layout;
+    const char *select_1; /* from a store of version 1, where that differs */
 } tables[] = {
-    {"SELECT * FROM metrics WHERE run_id=?", "INSERT INTO metrics VALUES(?,?,?)", false},
-    {"SELECT * FROM samples WHERE run_id=?", "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?)", false},
-    {"SELECT * FROM ooms WHERE run_id=?", "INSERT INTO ooms VALUES(?,?,?,?,?,?,?,?,?)", false},
-    {"SELECT * FROM mismatches WHERE run_id=?", "INSERT INTO mismatches VALUES(?,?,?,?,?,?,?)", false},
-    {"SELECT * FROM phases WHERE run_id=?", "INSERT INTO phases VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", false},
-    {"SELECT * FROM about WHERE run_id=?", "INSERT INTO about VALUES(?,?,?,?,?)", false},
+    {"SELECT * FROM metrics WHERE run_id=?", "INSERT INTO metrics VALUES(?,?,?)", false, NULL},
+    {"SELECT * FROM samples WHERE run_id=?", "INSERT INTO samples VALUES(?,?,?,?,?,?,?,?)", false, NULL},
+    {"SELECT * FROM ooms WHERE run_id=?", "INSERT INTO ooms VALUES(?,?,?,?,?,?,?,?,?,?)", false,
+     "SELECT *, '' FROM ooms WHERE run_id=?"},
+    {"SELECT * FROM mismatches WHERE run_id=?", "INSERT INTO mismatches VALUES(?,?,?,?,?,?,?)", false, NULL},
+    {"SELECT * FROM phases WHERE run_id=?", "INSERT INTO phases VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", false,
+     NULL},
+    {"SELECT * FROM about WHERE run_id=?", "INSERT INTO about VALUES(?,?,?,?,?)", false, NULL},
     {"SELECT * FROM segments WHERE run_id=?", "INSERT OR IGNORE INTO segments VALUES(?,?,?,?,?,?,?,?,?)",
-     true},
-    {"SELECT * FROM blocks WHERE run_id=?", "INSERT OR IGNORE INTO blocks VALUES(?,?,?,?,?,?)", true},
+     true, NULL},
+    {"SELECT * FROM blocks WHERE run_id=?", "INSERT OR IGNORE INTO blocks VALUES(?,?,?,?,?,?)", true, NULL},
 };
 
 enum {
@@ -92,7 +95,8 @@ static asim_code prepare_all(merger *m)
     for (size_t i = 0; i < sizeof plans / sizeof plans[0] && !code; i++)
         code = prepare(plans[i].store, plans[i].sql, plans[i].statement, m->err);
     for (size_t i = 0; i < TABLES && !code; i++) {
-        if (!(code = prepare(m->from, tables[i].select, &m->select[i], m->err)))
+        const bool older = m->from->version == 1 && tables[i].select_1;
+        if (!(code = prepare(m->from, older ? tables[i].select_1 : tables[i].select, &m->select[i], m->err)))
             code = prepare(m->to, tables[i].insert, &m->insert[i], m->err);
         if (!code && sqlite3_column_count(m->select[i]) != sqlite3_bind_parameter_count(m->insert[i]))
             code = asim_fail(m->err, ASIM_E_INPUT, "%s: the store is damaged: a table has other columns",
@@ -262,7 +266,11 @@ static asim_code merge_store(asim_store *to, const char *path, asim_merge_counts
     asim_code code = asim_store_open(path, ASIM_STORE_READ, to->mem, &m.from, err);
     if (code)
         return code;
-    if (!(code = asim_store_exec(m.from, "BEGIN", err))) /* one state of it, whoever writes meanwhile */
+    bool empty = false;
+    code = asim_store_exec(m.from, "BEGIN", err); /* one state of it, whoever writes or upgrades meanwhile */
+    if (!code)
+        code = asim_store_identify(m.from, &empty, err);
+    if (!code)
         code = prepare_all(&m);
     int rc = SQLITE_DONE;
     while (!code && (rc = sqlite3_step(m.runs)) == SQLITE_ROW)

@@ -1,6 +1,6 @@
 /* sim/store_schema.h - the tables of a store, version ASIM_STORE_VERSION. Shared by the store_*.c.
  *
- * A change of a table is a new version: raise ASIM_STORE_VERSION and teach asim_store_open to upgrade.
+ * A change of a table is a new version: raise ASIM_STORE_VERSION and teach asim_store_upgrade.
  */
 #ifndef ASIM_SIM_STORE_SCHEMA_H
 #define ASIM_SIM_STORE_SCHEMA_H
@@ -11,7 +11,7 @@
 
 #define ASIM_STORE_SCHEMA                                                                                    \
     "PRAGMA application_id=1095977293;"                                                                      \
-    "PRAGMA user_version=1;"                                                                                 \
+    "PRAGMA user_version=2;"                                                                                 \
     "CREATE TABLE traces(trace_id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, path TEXT NOT NULL,"     \
     " source TEXT NOT NULL, events INTEGER NOT NULL, devices INTEGER NOT NULL);"                             \
     "CREATE TABLE runs(run_id INTEGER PRIMARY KEY,"                                                          \
@@ -30,6 +30,7 @@
     " event INTEGER NOT NULL, device INTEGER NOT NULL, requested_bytes INTEGER NOT NULL,"                    \
     " segment_bytes INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL, reserved_bytes INTEGER NOT NULL,"    \
     " device_free_bytes INTEGER NOT NULL, largest_free_bytes INTEGER NOT NULL,"                              \
+    " message TEXT NOT NULL DEFAULT '',"                                                                     \
     " PRIMARY KEY(run_id, event)) WITHOUT ROWID;"                                                            \
     "CREATE TABLE mismatches(run_id INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,"                     \
     " event INTEGER NOT NULL, is_call INTEGER NOT NULL, stream INTEGER NOT NULL, size INTEGER NOT NULL,"     \
@@ -71,12 +72,16 @@ struct asim_store {
     asim_store_mode mode;
     sqlite3 *db;  /* NULL until a missing file is created */
     bool created; /* this process made the file */
+    int version;  /* of its schema, as asim_store_identify found it last */
     char path[4096];
 };
 
 /* Opens and recognises the file; *ret_empty: it holds no table yet. */
 asim_code asim_store_connect(asim_store *store, bool *ret_empty, asim_err *err);
 asim_code asim_store_identify(asim_store *store, bool *ret_empty, asim_err *err);
+
+/* Brings an older store to ASIM_STORE_VERSION, inside a transaction. */
+asim_code asim_store_upgrade(asim_store *store, asim_err *err);
 
 /* Lets change write inside one transaction, into a file that is created if need be and has its tables; on an
  * error nothing of it stays. */

@@ -65,6 +65,7 @@ static asim_code keep_results(const asim_outcome_request *request, asim_engine *
                               const asim_trace *trace, const asim_timeline *timeline, const asim_hostmem *mem,
                               asim_outcome *outcome, asim_err *err)
 {
+    asim_engine_take_failures(engine, &outcome->failures);
     if (timeline) {
         outcome->sample_capacity = request->samples;
         outcome->samples = asim_mem_new(mem, request->samples, sizeof(asim_sample));
@@ -98,7 +99,6 @@ static asim_code keep_results(const asim_outcome_request *request, asim_engine *
                 return asim_fail_memory(err, (stats->count + 1) * sizeof *stats->items);
         }
     }
-    asim_engine_refusal_text(engine, outcome->refusal, sizeof outcome->refusal);
     return keep_labels(outcome, trace, mem, err);
 }
 
@@ -188,6 +188,8 @@ static void connect(asim_outcome *outcome, const asim_outcome_request *request, 
     run->seed = request->seed;
     if (run->record.has_mismatch && run->record.mismatch.lane < trace->lane_count)
         run->mismatch_stream = trace->lanes[run->record.mismatch.lane].stream;
+    run->failures = outcome->failures.items;
+    run->failure_count = outcome->failures.count;
     run->samples = outcome->samples;
     run->phases = outcome->phases.phases;
     run->phase_labels = (const char *const *)outcome->labels;
@@ -250,6 +252,7 @@ void asim_outcome_fini(asim_outcome *outcome, const asim_hostmem *mem)
     for (uint32_t device = 0; outcome->all_stats && device < outcome->run.trace_devices; device++)
         asim_torch_stats_fini(&outcome->all_stats[device]);
     asim_mem_free(mem, outcome->all_stats, outcome->run.trace_devices, sizeof *outcome->all_stats);
+    asim_failures_fini(&outcome->failures, mem);
     asim_phases_fini(&outcome->phases);
     asim_layout_fini(&outcome->layout, mem);
     asim_setup_fini(&outcome->setup, mem);

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 enum {
-    ASIM_REFUSAL_TEXT = 768 /* bytes of the message about the first failure, with the closing zero */
+    ASIM_REFUSAL_TEXT = ASIM_FAILURE_TEXT /* bytes of the message about the first failure */
 };
 
 typedef struct asim_outcome_request {
@@ -46,9 +46,9 @@ typedef struct asim_outcome {
     asim_phases phases;
     char **labels; /* one a phase */
     asim_layout layout;
-    asim_memory_stats *stats;        /* one a device, or NULL */
-    asim_torch_stats *all_stats;     /* one a device, or NULL */
-    char refusal[ASIM_REFUSAL_TEXT]; /* what the modelled allocator says of the first failure, or "" */
+    asim_memory_stats *stats;    /* one a device, or NULL */
+    asim_torch_stats *all_stats; /* one a device, or NULL */
+    asim_failures failures;
     char host[64];
     char source[64];
     char settings[ASIM_PARAM_TEXT_MAX]; /* the recording's, where they were taken; otherwise "" */
@@ -57,6 +57,12 @@ typedef struct asim_outcome {
     bool is_new;
     int64_t run_id;
 } asim_outcome;
+
+/* What the modelled allocator says of the first failure; NULL: nothing. */
+static inline const char *asim_outcome_message(const asim_outcome *outcome)
+{
+    return outcome->failures.count ? outcome->failures.items[0].message : NULL;
+}
 
 /* Loads path and runs it. On ASIM_OK *ret_outcome is filled and freed with asim_outcome_fini; a run that
  * ended by a fault fills it, too, and returns the fault. Errors name the file. */

@@ -40,8 +40,9 @@ static void json_oom(asim_json *json, const asim_outcome *outcome)
     asim_json_number(json, "device_free_bytes", oom->device_free_bytes);
     asim_json_number(json, "largest_free_bytes", oom->largest_free_bytes);
     asim_json_number(json, "device", oom->device);
-    if (outcome->refusal[0])
-        asim_json_text(json, "message", outcome->refusal);
+    const char *message = asim_outcome_message(outcome);
+    if (message)
+        asim_json_text(json, "message", message);
     else
         asim_json_null(json, "message");
     asim_json_end(json, '}');

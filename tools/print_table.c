@@ -141,9 +141,10 @@ static void print_failures(const table *t)
     fprintf(t->out, "  reserved %s", asim_human_bytes(oom->reserved_bytes, a));
     fprintf(t->out, ", of which allocated %s; largest free block %s\n",
             asim_human_bytes(oom->allocated_bytes, a), asim_human_bytes(oom->largest_free_bytes, b));
-    if (t->outcome->refusal[0]) {
+    const char *message = asim_outcome_message(t->outcome);
+    if (message) {
         fprintf(t->out, "  PyTorch would say:");
-        print_wrapped(t->out, t->outcome->refusal);
+        print_wrapped(t->out, message);
     }
 }
 

@@ -258,6 +258,63 @@ Test(engine, a_refusal_is_a_result)
     cr_assert_eq(METRIC(allocated_bytes), 12 * MIB);
 }
 
+/* Says how many blocks live, and nothing while none does. */
+static size_t one_text(const asim_policy_state *state, char *ret_text, size_t capacity)
+{
+    unsigned live = 0;
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        live += state->blocks[i].live;
+    return (size_t)(live ? snprintf(ret_text, capacity, "with %u live", live) : 0);
+}
+
+/* Each with the words of its own moment; where the policy says nothing, none. */
+Test(engine, failures_are_kept_with_their_words)
+{
+    EVENTS(ALLOC(0, 17 * MIB), ALLOC(1, MIB), ALLOC(2, 17 * MIB), ALLOC(3, 2 * MIB), ALLOC(4, 18 * MIB));
+    asim_policy policy = one_segment_each;
+    policy.refusal_text = one_text;
+    config.policy = &policy;
+    asim_engine *engine = NULL;
+    asim_err err = ASIM_ERR_INIT;
+    char text[32] = "";
+    cr_assert_eq(asim_engine_new(&config, asim_hostmem_libc(), &engine, &err), ASIM_OK, "%s", err.message);
+    cr_assert_eq(asim_engine_run(engine, &err), ASIM_OK, "%s", err.message);
+    const asim_failures *kept = asim_engine_failures(engine);
+    cr_assert_eq(kept->count, 3);
+    cr_expect_eq(kept->items[0].oom.event, 0);
+    cr_expect_null(kept->items[0].message);
+    cr_expect_eq(kept->items[1].oom.event, 2);
+    cr_expect_eq(kept->items[1].oom.reserved_bytes, MIB);
+    cr_expect_str_eq(kept->items[1].message, "with 1 live");
+    cr_expect_eq(kept->items[2].oom.requested_bytes, 18 * MIB);
+    cr_expect_str_eq(kept->items[2].message, "with 2 live");
+    cr_expect_eq(asim_engine_refusal_text(engine, text, sizeof text), 0); /* of the first */
+    asim_failures taken;
+    asim_engine_take_failures(engine, &taken);
+    cr_expect_eq(taken.count, 3);
+    cr_expect_eq(asim_engine_failures(engine)->count, 0);
+    asim_failures_fini(&taken, asim_hostmem_libc());
+    asim_engine_free(engine);
+}
+
+Test(engine, the_first_thousand_failures_are_kept)
+{
+    static asim_event many[ASIM_FAILURES_MAX + 5];
+    const size_t count = sizeof many / sizeof many[0];
+    for (size_t i = 0; i < count; i++)
+        many[i] = (asim_event)ALLOC(0, 17 * MIB);
+    set_events(many, count);
+    asim_engine *engine = NULL;
+    asim_err err = ASIM_ERR_INIT;
+    cr_assert_eq(asim_engine_new(&config, asim_hostmem_libc(), &engine, &err), ASIM_OK, "%s", err.message);
+    cr_assert_eq(asim_engine_run(engine, &err), ASIM_OK, "%s", err.message);
+    asim_engine_record(engine, &record);
+    cr_expect_eq(METRIC(ooms), count);
+    cr_expect_eq(asim_engine_failures(engine)->count, 1000);
+    cr_expect_eq(asim_engine_failures(engine)->items[999].oom.event, 999);
+    asim_engine_free(engine);
+}
+
 Test(engine, a_use_delays_completion_until_its_stream_is_synchronised)
 {
     EVENTS(ALLOC(0, 4 * MIB), {.kind = ASIM_EV_USE, .id = 0, .lane = 1}, FREE(0), ALLOC(1, MIB),
@@ -496,8 +553,12 @@ static void *failing_resize(void *ctx, void *memory, size_t old_size, size_t new
 
 Test(engine, every_refusal_of_host_memory_is_survived)
 {
-    EVENTS(ALLOC(0, MIB), ALLOC(1, MIB), {.kind = ASIM_EV_USE, .id = 0, .lane = 1}, FREE(0), FREE(1));
+    EVENTS(ALLOC(0, MIB), ALLOC(1, MIB), {.kind = ASIM_EV_USE, .id = 0, .lane = 1}, ALLOC(4, 17 * MIB),
+           ALLOC(5, 17 * MIB), FREE(0), FREE(1));
+    asim_policy policy = one_segment_each;
+    policy.refusal_text = one_text;
     set_opening();
+    config.policy = &policy;
     for (long n = 0;; n++) {
         failing_memory mem = {.left = n};
         asim_hostmem table = {failing_resize, &mem};

@@ -101,6 +101,24 @@ Test(inner, the_walks_merge)
     pr_end(&run);
 }
 
+/* A KV cache that does not fit is no affair of the inner policy's; its own refusals it describes, whatever
+ * came before. */
+Test(inner, each_refusal_is_described_by_its_own_policy)
+{
+    pr_run run = pr_start(&asim_policy_paged, POOL "rest=torchcache", GIB);
+    cr_expect(pr_refuses(&run, 0, 2 * GIB, 0));
+    cr_expect_eq(pr_step(&run, (asim_event){ASIM_EV_ALLOC, ASIM_ALLOC_GROWS, 0, 1, 2 * GIB}), ASIM_REFUSED);
+    cr_expect(pr_refuses(&run, 2, 3 * GIB, 0));
+    const asim_failures *failures = asim_engine_failures(run.engine);
+    cr_assert_eq(failures->count, 3);
+    cr_assert_not_null(failures->items[0].message);
+    cr_expect(strstr(failures->items[0].message, "2.00 GiB"), "%s", failures->items[0].message);
+    cr_expect_null(failures->items[1].message);
+    cr_assert_not_null(failures->items[2].message);
+    cr_expect(strstr(failures->items[2].message, "3.00 GiB"), "%s", failures->items[2].message);
+    pr_end(&run);
+}
+
 /* What the inner policy counts and says is there; its blocks that wait for another stream complete. */
 Test(inner, its_counts_and_completions)
 {

@@ -137,7 +137,14 @@ Test(store, keeps_every_part_of_a_run)
     run.layout = &layout;
     run.record.status = ASIM_RUN_OOM;
     run.record.has_oom = true;
-    run.record.oom = (asim_oom){.event = 6, .requested_bytes = 11, .device_free_bytes = 12};
+    char message[] = "no room";
+    const asim_failure failures[] = {
+        {.oom = {.event = 6, .requested_bytes = 11, .device_free_bytes = 12}, .message = message},
+        {.oom = {.event = 7, .requested_bytes = 13}}};
+    run.record.metrics[ASIM_METRIC_ooms] = 2;
+    run.record.oom = failures[0].oom;
+    run.failures = failures;
+    run.failure_count = 2;
     run.record.has_mismatch = true;
     run.record.mismatch = (asim_mismatch){.event = 4, .recorded_address = 0x7000, .address = 0x8000};
     int64_t id = 0;
@@ -147,7 +154,7 @@ Test(store, keeps_every_part_of_a_run)
     cr_assert(is_new);
     asim_layout_fini(&layout, asim_hostmem_libc());
 
-    query("PRAGMA user_version", "1");
+    query("PRAGMA user_version", "2");
     query("SELECT printf('%x', 1095977293) FROM pragma_application_id", "4153494d");
     query("SELECT digest||path||source||events FROM traces", "123456789abcdef0it's.zsttorch-snapshot8");
     query("SELECT policy||' '||params||' '||device||' '||capacity_bytes||' '||status||' '||placement_digest "
@@ -156,7 +163,8 @@ Test(store, keeps_every_part_of_a_run)
     query("SELECT count(*) FROM metrics", "42");
     query("SELECT value FROM metrics WHERE name='peak_reserved_bytes'", "4096");
     query("SELECT group_concat(event||':'||reserved) FROM samples", "1:4,7:9");
-    query("SELECT event||' '||requested_bytes||' '||device_free_bytes FROM ooms", "6 11 12");
+    query("SELECT group_concat(event||' '||requested_bytes||' '||device_free_bytes||' '||message) FROM ooms",
+          "6 11 12 no room,7 13 0 ");
     query("SELECT event||' '||recorded_address||' '||address FROM mismatches", "4 28672 32768");
     query("SELECT label||' '||kind||' '||first_event||' '||last_event||' '||peak_reserved FROM phases",
           "forward phase 2 6 99");
@@ -236,10 +244,105 @@ Test(store, a_newer_version_is_refused)
     int64_t id = 0;
     bool is_new = false;
     cr_assert_eq(add(&run, &id, &is_new, NULL), ASIM_OK);
+    execute("PRAGMA user_version=3");
+    refused(ASIM_E_INPUT, "newer allocsim (schema version 3, this one knows 2)");
     execute("PRAGMA user_version=2");
-    refused(ASIM_E_INPUT, "newer allocsim (schema version 2, this one knows 1)");
-    execute("PRAGMA user_version=1");
     cr_assert_eq(faults_found(), 0);
+}
+
+/* The store of a run that failed twice, as version 1 kept it: the first failure, without a message. */
+static void make_version_1(void)
+{
+    asim_stored_run run = example();
+    const asim_failure failure = {.oom = {.event = 6, .requested_bytes = 11}};
+    int64_t id = 0;
+    bool is_new = false;
+    run.record.status = ASIM_RUN_OOM;
+    run.record.metrics[ASIM_METRIC_ooms] = 2;
+    run.failures = &failure;
+    run.failure_count = 1;
+    cr_assert_eq(add(&run, &id, &is_new, NULL), ASIM_OK);
+    execute("CREATE TABLE kept AS SELECT * FROM ooms;"
+            "DROP TABLE ooms;"
+            "CREATE TABLE ooms(run_id INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,"
+            " event INTEGER NOT NULL, device INTEGER NOT NULL, requested_bytes INTEGER NOT NULL,"
+            " segment_bytes INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL,"
+            " reserved_bytes INTEGER NOT NULL, device_free_bytes INTEGER NOT NULL,"
+            " largest_free_bytes INTEGER NOT NULL, PRIMARY KEY(run_id, event)) WITHOUT ROWID;"
+            "INSERT INTO ooms SELECT run_id, event, device, requested_bytes, segment_bytes, allocated_bytes,"
+            " reserved_bytes, device_free_bytes, largest_free_bytes FROM kept;"
+            "DROP TABLE kept; PRAGMA user_version=1");
+}
+
+Test(store, version_1_is_read_as_it_is)
+{
+    make_version_1();
+    cr_assert_eq(faults_found(), 0);
+    query("PRAGMA user_version", "1");
+    query("SELECT count(*) FROM pragma_table_info('ooms')", "9");
+}
+
+Test(store, version_1_is_upgraded_by_a_change)
+{
+    make_version_1();
+    asim_stored_run run = example();
+    const asim_failure failure = {.oom = {.event = 4, .requested_bytes = 5}, .message = path};
+    int64_t id = 0;
+    bool is_new = false;
+    asim_err err = ASIM_ERR_INIT;
+    run.seed = 2;
+    run.record.placement_digest = 0xAC;
+    run.record.status = ASIM_RUN_OOM;
+    run.record.metrics[ASIM_METRIC_ooms] = 1;
+    run.failures = &failure;
+    run.failure_count = 1;
+    cr_assert_eq(add(&run, &id, &is_new, &err), ASIM_OK, "%s", err.message);
+    query("PRAGMA user_version", "2");
+    query("SELECT group_concat(event||' '||requested_bytes||' '||(message<>'')) FROM ooms", "6 11 0,4 5 1");
+    query("PRAGMA integrity_check", "ok");
+}
+
+/* What fails leaves the older store as it was. */
+Test(store, a_failed_change_upgrades_nothing)
+{
+    make_version_1();
+    asim_stored_run run = example();
+    int64_t id = 0;
+    bool is_new = false;
+    run.record.placement_digest = 0xAC;
+    cr_assert_eq(add(&run, &id, &is_new, NULL), ASIM_E_BUG);
+    query("PRAGMA user_version", "1");
+    query("SELECT count(*) FROM pragma_table_info('ooms')", "9");
+}
+
+Test(store, version_1_is_merged_either_way)
+{
+    char older[sizeof path];
+    make_version_1();
+    memcpy(older, path, sizeof older);
+    snprintf(path, sizeof path, "%s/new.db", folder);
+    asim_stored_run run = example();
+    int64_t id = 0;
+    bool is_new = false;
+    run.seed = 2;
+    cr_assert_eq(add(&run, &id, &is_new, NULL), ASIM_OK);
+    const char *const steps[][2] = {{path, older}, {older, path}};
+    for (size_t i = 0; i < 2; i++) {
+        asim_store *store;
+        asim_merge_counts counts;
+        asim_err err = ASIM_ERR_INIT;
+        cr_assert_eq(asim_store_open(steps[i][0], ASIM_STORE_WRITE, asim_hostmem_libc(), &store, &err),
+                     ASIM_OK, "%s", err.message);
+        cr_assert_eq(asim_store_merge(store, &steps[i][1], 1, &counts, &err), ASIM_OK, "%s", err.message);
+        cr_assert_eq(counts.added, 1);
+        asim_store_close(store);
+    }
+    query("SELECT count(*)||event||message FROM ooms", "16");
+    unlink(path);
+    memcpy(path, older, sizeof path);
+    query("PRAGMA user_version", "2");
+    query("SELECT count(*)||event||message FROM ooms", "16");
+    query("SELECT count(*) FROM runs", "2");
 }
 
 Test(store, missing_places_are_told)
@@ -294,6 +397,9 @@ Test(store, a_fault_is_found)
     cr_assert_eq(faults_found(), 1);
     execute("INSERT INTO samples VALUES(77,1,1,1,1,1,1,1)"); /* no such run */
     cr_assert_eq(faults_found(), 2);
+    execute(
+        "INSERT INTO ooms VALUES(1,1,0,1,1,1,1,1,1,'')"); /* of a run without failures: by status, by count */
+    cr_assert_eq(faults_found(), 4);
 }
 
 static void count_row(void *ctx, const asim_store_row *row)
