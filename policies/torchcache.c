@@ -130,9 +130,58 @@ static uint16_t active_pool(const asim_tc_device *device)
     return device->active_count ? device->active[device->active_count - 1] : 0;
 }
 
-/* R40, steps 4 to 10: the search found nothing. *ret_block 0: refused. */
-static bool obtain_memory(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, uint32_t *ret_block)
+/* R37. The block found stays in its set. */
+static inline uint32_t search(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded, bool expandable)
 {
+    const asim_tc_options *options = &state->options;
+    if (options->gc_threshold > 0 && state->devices[shelf->device].limit != ASIM_TC_UNLIMITED)
+        shelf->pool->searches++;
+    uint32_t found = asim_free_find(&shelf->free, state->extents, rounded, &state->counters->search_steps);
+    if (found && (state->blocks[found].expandable || state->extents[found].size >= options->max_split))
+        found = asim_tc_search_from(state, shelf, found, rounded, expandable);
+    return found;
+}
+
+/* A request that found no free block. */
+typedef struct asim_tc_need {
+    asim_tc_shelf *shelf; /* becomes that of the pool that helped out */
+    uint64_t rounded;
+    uint32_t stream;
+    bool expandable; /* R63; becomes false when another pool helps out */
+} asim_tc_need;
+
+/* R111; does nothing for a request that goes to a private pool. */
+static bool ask_pools(asim_tc_state *state, asim_tc_need *need, uint32_t *ret_block)
+{
+    asim_tc_device *device = &state->devices[need->shelf->device];
+    if (need->shelf->group->pool != 0)
+        return true;
+    for (size_t i = 1; i < device->group_count && !*ret_block; i++) {
+        asim_tc_group *group = device->groups[i];
+        if (!group->use_on_oom)
+            continue;
+        if (asim_tc_scope_of(device, group))
+            return asim_tc_fail(state, ASIM_E_INPUT,
+                                "pool %u of device %u is to help a request out of memory while it is being "
+                                "filled; PyTorch does not survive that either",
+                                group->pool, group->device);
+        asim_tc_shelf *shelf = asim_tc_shelf_of(state, group, need->stream, need->shelf->large);
+        if (!shelf)
+            return false;
+        *ret_block = search(state, shelf, need->rounded, false);
+        if (*ret_block) {
+            need->shelf = shelf;
+            need->expandable = false;
+        }
+    }
+    return true;
+}
+
+/* R40, steps 4 to 10: the search found nothing. *ret_block 0: refused. */
+static bool obtain_memory(asim_tc_state *state, asim_tc_need *need, uint32_t *ret_block)
+{
+    asim_tc_shelf *shelf = need->shelf;
+    const uint64_t rounded = need->rounded;
     asim_tc_device *device = &state->devices[shelf->device];
     *ret_block = 0;
     state->rejected = false;
@@ -143,16 +192,25 @@ static bool obtain_memory(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t r
         return false;
     if (*ret_block || state->rejected)
         return true;
+    if (state->release->pools_help_first && !ask_pools(state, need, ret_block))
+        return false;
+    if (*ret_block)
+        return true;
     bool released;
     if (!asim_tc_release_available(state, shelf, rounded, &released))
         return false;
     if (released && !asim_tc_obtain(state, shelf, rounded, false, ret_block))
         return false;
-    if (*ret_block || state->rejected || asim_tc_capturing(state, device))
+    if (*ret_block || state->rejected)
         return true;
-    const uint16_t pool = state->release->last_try_in_pool ? active_pool(device) : 0;
-    return asim_tc_release_all(state, shelf->device, pool) &&
-           asim_tc_obtain(state, shelf, rounded, true, ret_block);
+    if (!asim_tc_capturing(state, device)) {
+        const uint16_t pool = state->release->last_try_in_pool ? active_pool(device) : 0;
+        if (!asim_tc_release_all(state, shelf->device, pool) ||
+            !asim_tc_obtain(state, shelf, rounded, true, ret_block))
+            return false;
+    }
+    return *ret_block || state->rejected || state->release->pools_help_first ||
+           ask_pools(state, need, ret_block);
 }
 
 /* F of R175. */
@@ -197,18 +255,6 @@ static asim_alloc_result refuse(asim_tc_state *state, const asim_tc_shelf *shelf
     return ASIM_REFUSED;
 }
 
-/* R37. The block found stays in its set. */
-static inline uint32_t search(asim_tc_state *state, asim_tc_shelf *shelf, uint64_t rounded)
-{
-    const asim_tc_options *options = &state->options;
-    if (options->gc_threshold > 0 && state->devices[shelf->device].limit != ASIM_TC_UNLIMITED)
-        shelf->pool->searches++;
-    uint32_t found = asim_free_find(&shelf->free, state->extents, rounded, &state->counters->search_steps);
-    if (found && (state->blocks[found].expandable || state->extents[found].size >= options->max_split))
-        found = asim_tc_search_from(state, shelf, found, rounded);
-    return found;
-}
-
 asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *event,
                                 asim_placement *ret_placement)
 {
@@ -239,15 +285,19 @@ asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *even
     if (!shelf && !(shelf = shelf_for(state, lane, large)))
         return ASIM_BROKEN;
 
-    uint32_t block = search(state, shelf, rounded);
+    bool expandable = state->options.expandable;
+    uint32_t block = search(state, shelf, rounded, expandable);
     if (!block && waiting) {
         if (!asim_tc_process_events(state, lane->device))
             return ASIM_BROKEN;
-        block = search(state, shelf, rounded);
+        block = search(state, shelf, rounded, expandable);
     }
     if (!block) {
-        if (!obtain_memory(state, shelf, rounded, &block))
+        asim_tc_need need = {shelf, rounded, lane->stream, expandable};
+        if (!obtain_memory(state, &need, &block))
             return ASIM_BROKEN;
+        shelf = need.shelf;
+        expandable = need.expandable;
         if (!block && state->rejected) { /* R116 */
             state->devices[shelf->device].stats.num_oom_rejections++;
             state->refusal = (asim_tc_refusal){.kind = ASIM_TC_REJECTED, .requested = size};
@@ -259,7 +309,7 @@ asim_alloc_result asim_tc_alloc(asim_policy_state *state, const asim_event *even
     }
     if (state->options.base_align && !asim_tc_align_base(state, shelf, block, rounded))
         return ASIM_BROKEN;
-    block = asim_tc_hand_out(state, shelf, block, rounded, size);
+    block = asim_tc_hand_out(state, shelf, block, rounded, size, expandable);
     if (!block || state->broken)
         return ASIM_BROKEN;
     asim_tc_settle(state);

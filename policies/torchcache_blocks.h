@@ -131,24 +131,27 @@ static inline void asim_tc_absorb_next(asim_tc_state *state, uint32_t block, uin
 
 /* --- R62 and R64 */
 
-static inline bool asim_tc_splits(const asim_tc_options *options, bool large, uint64_t rounded, uint64_t rest)
+static inline bool asim_tc_splits(const asim_tc_options *options, const asim_tc_shelf *shelf,
+                                  uint64_t rounded, uint64_t rest, bool expandable)
 {
-    if (!large || options->expandable)
+    if (shelf->no_split)
+        return false;
+    if (!shelf->large || expandable)
         return rest >= ASIM_TC_MIN_BLOCK;
     return rest > ASIM_TC_SMALL_MAX && rounded < options->max_split;
 }
 
-/* Hands out of block, which is in the shelf's free set, what a request needs. Returns the block handed out,
- * or 0 (broken). */
+/* Hands out of block, which is in the shelf's free set, what a request needs; expandable: whether
+ * expandable segments are active for it (R63). Returns the block handed out, or 0 (broken). */
 static inline uint32_t asim_tc_hand_out(asim_tc_state *state, asim_tc_shelf *shelf, uint32_t block,
-                                        uint64_t rounded, uint64_t requested)
+                                        uint64_t rounded, uint64_t requested, bool expandable)
 {
     asim_tc_stats *stats = shelf->stats;
     const bool large = shelf->large, plain = !state->blocks[block].expandable;
     const bool was_split = asim_tc_is_split(state, block);
     const uint64_t whole = state->extents[block].size;
     uint64_t size = whole;
-    if (asim_tc_splits(&state->options, large, rounded, whole - rounded)) {
+    if (asim_tc_splits(&state->options, shelf, rounded, whole - rounded, expandable)) {
         size = rounded;
         uint32_t front = asim_tc_link_front(state, block, state->extents[block].address, size);
         if (!front)

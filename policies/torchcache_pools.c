@@ -48,7 +48,7 @@ bool asim_tc_current_captures(const asim_tc_device *device)
     return false;
 }
 
-static asim_tc_scope *scope_of(asim_tc_device *device, const asim_tc_group *group)
+asim_tc_scope *asim_tc_scope_of(asim_tc_device *device, const asim_tc_group *group)
 {
     for (size_t i = 0; i < device->scope_count; i++)
         if (device->scopes[i].group == group)
@@ -73,10 +73,54 @@ static asim_code retain(asim_tc_group *group, asim_err *err)
     return ASIM_OK;
 }
 
+static asim_code fail_mark(const asim_tc_state *state, const char *mark, bool is_split_mark, asim_err *err)
+{
+    const asim_tc_release *first = asim_tc_releases;
+    while (!(is_split_mark ? first->pools_unsplit : first->pools_help))
+        first++;
+    return asim_fail(err, ASIM_E_INPUT, "PyTorch %s has no %s for pools; the first release with it is %s",
+                     state->release->name, mark, first->name);
+}
+
+static void set_no_split(asim_tc_group *group, bool on)
+{
+    group->no_split = on;
+    for (unsigned large = 0; large < 2; large++)
+        for (size_t i = 0; i < group->pools[large].shelf_count; i++)
+            group->pools[large].shelves[i]->no_split = on;
+}
+
+/* R111, R112: a pool is made, or one use of it more, with its options. */
+static asim_code retain_marked(asim_tc_state *state, asim_tc_group *group, unsigned marks, asim_err *err)
+{
+    if (marks & ASIM_POOL_USE_ON_OOM && !state->release->pools_help)
+        return fail_mark(state, "use_on_oom", false, err);
+    if (marks & ASIM_POOL_NO_SPLIT && !state->release->pools_unsplit)
+        return fail_mark(state, "no_split", true, err);
+    asim_code code = retain(group, err);
+    if (code)
+        return code;
+    if (marks & ASIM_POOL_USE_ON_OOM)
+        group->use_on_oom = true;
+    if (marks & ASIM_POOL_NO_SPLIT)
+        set_no_split(group, true);
+    return ASIM_OK;
+}
+
+/* R103, R104. */
+static void release_use(const asim_tc_state *state, asim_tc_group *group)
+{
+    if (--group->uses > 0)
+        return;
+    group->use_on_oom = false;
+    if (state->release->unsplit_ends)
+        set_no_split(group, false);
+}
+
 static asim_code begin(asim_tc_state *state, asim_tc_device *device, asim_tc_group *group,
                        const asim_event *event, asim_err *err)
 {
-    if (scope_of(device, group))
+    if (asim_tc_scope_of(device, group))
         return asim_fail(err, ASIM_E_INPUT, "pool %u of device %u is being filled already", group->pool,
                          group->device);
     asim_code code = retain(group, err);
@@ -118,12 +162,12 @@ asim_code asim_tc_pool_event(asim_tc_state *state, const asim_event *event, asim
     const asim_tc_lane *lane = &state->lanes[event->lane];
     asim_tc_device *device = lane->device;
     asim_tc_group *group = lane->group;
-    asim_tc_scope *scope = scope_of(device, group);
+    asim_tc_scope *scope = asim_tc_scope_of(device, group);
     if (group->pool == 0 && event->kind != ASIM_EV_POOL_LEAVE)
         return asim_fail(err, ASIM_E_INPUT, "a %s event names no pool", asim_event_kind_name(event->kind));
     switch (event->kind) {
     case ASIM_EV_POOL_RETAIN:
-        return retain(group, err);
+        return retain_marked(state, group, event->flags, err);
     case ASIM_EV_POOL_BEGIN:
         return begin(state, device, group, event, err);
     case ASIM_EV_POOL_JOIN:
@@ -139,7 +183,7 @@ asim_code asim_tc_pool_event(asim_tc_state *state, const asim_event *event, asim
         if (!group->exists || group->uses == 0)
             return asim_fail(err, ASIM_E_INPUT, "pool %u of device %u has no use left to release",
                              group->pool, group->device);
-        group->uses--;
+        release_use(state, group);
         return ASIM_OK;
     case ASIM_EV_POOL_ENTER:
         if (state->options.expandable && state->release->no_expandable_active)

@@ -165,6 +165,7 @@ asim_tc_shelf *asim_tc_shelf_of(asim_tc_state *state, asim_tc_group *group, uint
     shelf->device = group->device;
     shelf->lane = state->streams[stream].lane;
     shelf->large = large;
+    shelf->no_split = group->no_split;
     state->shelves[state->shelf_count++] = shelf;
     memmove(pool->shelves + place + 1, pool->shelves + place,
             (pool->shelf_count - place) * sizeof *pool->shelves);

@@ -30,14 +30,16 @@
     SINCE_2_3, .division_one_rounds = true, .division_zero = true, .drops_capture_uses = true,               \
                .oom_counts_pools = true
 #define SINCE_2_5 SINCE_2_4, .pools_expand = true, .available_skips = true, .oom_names_limit = true
+#define SINCE_2_8 SINCE_2_5, .pools_help = true
 #define SINCE_2_10                                                                                           \
-    SINCE_2_5, .lenient_grammar = true, .division_rest_next = true, .full_lifts_limit = true,                \
-               .newest_scope_wins = true
-#define SINCE_2_11 SINCE_2_10, .resets_rounding = true
+    SINCE_2_8, .lenient_grammar = true, .division_rest_next = true, .full_lifts_limit = true,                \
+               .newest_scope_wins = true, .pools_unsplit = true
+#define SINCE_2_11 SINCE_2_10, .resets_rounding = true, .pools_help_first = true
 #define SINCE_2_13                                                                                           \
     SINCE_2_11, .limit_rounds = true, .captures_by_stream = true, .counts_rejections = true,                 \
                 .oldest_first = true
-#define SINCE_2_15 SINCE_2_13, .returns_short_range = true, .oom_advises_reserve = true
+#define SINCE_2_14 SINCE_2_13, .unsplit_ends = true
+#define SINCE_2_15 SINCE_2_14, .returns_short_range = true, .oom_advises_reserve = true
 
 #define OLD_MINIMUM (21 * MIB)
 #define OLD_ADVICE  "max_split_size_mb"
@@ -54,12 +56,12 @@ const asim_tc_release asim_tc_releases[] = {
     {"2.6", OPTIONS_2_6, OLD_MINIMUM, ADVICE, SINCE_2_5, .last_try_in_pool = true},
     {"2.7", OPTIONS_2_6, OLD_MINIMUM, ADVICE, SINCE_2_5, .last_try_in_pool = true,
      .no_expandable_active = true},
-    {"2.8", OPTIONS_2_6, OLD_MINIMUM, ADVICE, SINCE_2_5},
-    {"2.9", OPTIONS_2_9, OLD_MINIMUM, ADVICE, SINCE_2_5},
+    {"2.8", OPTIONS_2_6, OLD_MINIMUM, ADVICE, SINCE_2_8},
+    {"2.9", OPTIONS_2_9, OLD_MINIMUM, ADVICE, SINCE_2_8},
     {"2.10", OPTIONS_2_10, 20 * MIB, ADVICE, SINCE_2_10},
     {"2.11", OPTIONS_2_11, 0, ADVICE, SINCE_2_11},
     {"2.13", OPTIONS_2_13, 0, ADVICE, SINCE_2_13},
-    {"2.14", OPTIONS_2_13, 0, ADVICE, SINCE_2_13},
+    {"2.14", OPTIONS_2_13, 0, ADVICE, SINCE_2_14},
     {"2.15", OPTIONS_2_15, 0, ADVICE, SINCE_2_15},
     {.name = NULL},
 };

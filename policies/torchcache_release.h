@@ -65,6 +65,10 @@ typedef struct asim_tc_release {
     bool last_try_in_pool;     /* R61: with an active pool, the last attempt releases that pool alone */
     bool trims_default;        /* R61: emptying the cache looks at no active pool */
     bool no_expandable_active; /* a pool may not become active with expandable_segments on */
+    bool pools_help;           /* R111: use_on_oom of pools */
+    bool pools_help_first;     /* R42: before memory is released, not after */
+    bool pools_unsplit;        /* R112: no_split of pools */
+    bool unsplit_ends;         /* R103: that mark goes with the pool's last use, else it stays with the id */
     bool oldest_first;         /* R33: of free blocks of one size, that of the oldest segment */
     bool keeps_requested;      /* the statistic requested_bytes and the requested size of blocks */
     bool counts_driver_calls;  /* num_sync_all_streams, num_device_alloc, num_device_free */

@@ -49,12 +49,11 @@ static uint32_t next_plain(const asim_tc_state *state, const asim_tc_shelf *shel
 }
 
 uint32_t asim_tc_search_from(asim_tc_state *state, const asim_tc_shelf *shelf, uint32_t found,
-                             uint64_t rounded)
+                             uint64_t rounded, bool expandable)
 {
     const asim_tc_options *options = &state->options;
     uint64_t *steps = &state->counters->search_steps;
-    found =
-        options->expandable ? least_room(state, shelf, found, steps) : next_plain(state, shelf, found, steps);
+    found = expandable ? least_room(state, shelf, found, steps) : next_plain(state, shelf, found, steps);
     if (!found)
         return 0;
     uint64_t size = state->extents[found].size;

@@ -93,6 +93,7 @@ struct asim_tc_shelf {
     uint16_t lane; /* one with this device and stream, for driver calls */
     bool large;
     bool has_range;     /* one was reserved before */
+    bool no_split;      /* R112: its group's */
     uint32_t *unmapped; /* by ascending address */
     size_t unmapped_count, unmapped_capacity;
 };
@@ -105,6 +106,8 @@ struct asim_tc_group {
     int64_t segments;            /* private: R45, R53, R91, R95 */
     asim_tc_pair reserved_bytes; /* private: R123 */
     bool has_obtained;           /* private: it ever got memory */
+    bool use_on_oom;             /* private: R111 */
+    bool no_split;               /* private: R112 */
     asim_tc_pool pools[2];       /* small, large */
 };
 
@@ -232,9 +235,10 @@ bool asim_tc_grow(asim_tc_state *state, void *array, size_t *capacity, size_t ne
 
 /* --- torchcache_search.c (section 7) */
 
-/* R37 steps 3 to 5 for the first sufficient block: the block to use, still in its set; or 0. */
+/* R37 steps 3 to 5 for the first sufficient block: the block to use, still in its set; or 0. expandable:
+ * whether expandable segments are active for the request. */
 uint32_t asim_tc_search_from(asim_tc_state *state, const asim_tc_shelf *shelf, uint32_t found,
-                             uint64_t rounded);
+                             uint64_t rounded, bool expandable);
 
 /* --- torchcache_obtain.c: new segments, garbage collection, releases (sections 9 to 11) */
 
@@ -289,6 +293,8 @@ static inline bool asim_tc_capturing(const asim_tc_state *state, const asim_tc_d
 
 /* R106: the group that a request on a lane without a pool of its own goes to. */
 asim_tc_group *asim_tc_route(const asim_tc_state *state, const asim_tc_lane *lane);
+/* The open scope of a group; NULL: none. */
+asim_tc_scope *asim_tc_scope_of(asim_tc_device *device, const asim_tc_group *group);
 asim_code asim_tc_pool_event(asim_tc_state *state, const asim_event *event, asim_err *err);
 /* A request names a private pool directly: it exists from then on (R102). */
 void asim_tc_group_ensure(asim_tc_group *group);

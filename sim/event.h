@@ -22,7 +22,7 @@ typedef enum asim_event_kind {
     ASIM_EV_KERNEL = 7,        /* lane: its stream is busy for size nanoseconds more */
     ASIM_EV_SYNC = 8,          /* id: asim_sync_scope; lane names the stream or the device */
     ASIM_EV_TRIM = 9,          /* empty_cache; lane ASIM_LANE_ALL: every device, default scope */
-    ASIM_EV_POOL_RETAIN = 10,  /* lane's (device, pool): one use more; creates the pool */
+    ASIM_EV_POOL_RETAIN = 10,  /* lane's (device, pool): one use more; creates the pool; flags below */
     ASIM_EV_POOL_BEGIN = 11,   /* retain, then requests that match are routed to the pool; flags below */
     ASIM_EV_POOL_JOIN = 12,    /* lane's stream is routed to lane's pool, whose scope is open */
     ASIM_EV_POOL_END = 13,     /* routing to the pool ends; the use stays */
@@ -41,6 +41,8 @@ enum {                        /* flags, by kind */
     ASIM_ALLOC_UNMOVABLE = 1, /* ALLOC: something outside knows its address; compaction leaves it alone */
     ASIM_ALLOC_GROWS = 2,     /* ALLOC: a KV cache, whose size RESIZE events change */
     ASIM_FREE_PENDING = 1,    /* FREE */
+    ASIM_POOL_USE_ON_OOM = 1, /* POOL_RETAIN: gives free blocks to requests that find no memory */
+    ASIM_POOL_NO_SPLIT = 2,   /* POOL_RETAIN: a request gets a whole segment of the pool */
     ASIM_POOL_ALL = 1,        /* POOL_BEGIN: requests of every stream; otherwise those of POOL_JOIN alone */
     ASIM_POOL_CAPTURE = 2,    /* POOL_BEGIN: a graph capture, rather than a user's scope */
     ASIM_MARK_BEGIN = 1,      /* MARK */

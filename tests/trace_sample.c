@@ -129,7 +129,9 @@ asim_code sample_feed(const asim_sink *sink, asim_err *err)
     event(&f, (asim_event){.kind = ASIM_EV_SYNC, .lane = ASIM_LANE_ALL, .id = ASIM_SYNC_ALL});
     event(&f, (asim_event){.kind = ASIM_EV_TRIM, .lane = ASIM_LANE_ALL});
     event(&f, (asim_event){.kind = ASIM_EV_TRIM, .lane = graph});
-    event(&f, (asim_event){.kind = ASIM_EV_POOL_RETAIN, .lane = graph});
+    event(&f, (asim_event){.kind = ASIM_EV_POOL_RETAIN,
+                           .flags = ASIM_POOL_USE_ON_OOM | ASIM_POOL_NO_SPLIT,
+                           .lane = graph});
     event(&f, (asim_event){.kind = ASIM_EV_POOL_BEGIN, .flags = ASIM_POOL_CAPTURE, .lane = graph});
     event(&f, (asim_event){.kind = ASIM_EV_POOL_JOIN, .lane = graph});
     call(&f, ASIM_CALL_OOM, plain, 512, UINT64_C(1) << 40);

@@ -13,7 +13,7 @@
 
 enum {
     ASIM_FORMAT_MAJOR = 1,
-    ASIM_FORMAT_MINOR = 1,
+    ASIM_FORMAT_MINOR = 2,
     ASIM_HEADER_SIZE = 96, /* bytes, the 8 of the skippable frame's own header included */
     ASIM_HEADER_BODY = ASIM_HEADER_SIZE - 8,
     ASIM_FRAME_EVENTS = 1 << 16,  /* most events of a frame */

@@ -493,6 +493,10 @@ static asim_code read_event(reader *r, args *a, unsigned kind)
             event.event.flags |= ASIM_ALLOC_UNMOVABLE;
         else if (kind == ASIM_EV_ALLOC && take_word(a, "grows"))
             event.event.flags |= ASIM_ALLOC_GROWS;
+        else if (kind == ASIM_EV_POOL_RETAIN && take_word(a, "use_on_oom"))
+            event.event.flags |= ASIM_POOL_USE_ON_OOM;
+        else if (kind == ASIM_EV_POOL_RETAIN && take_word(a, "no_split"))
+            event.event.flags |= ASIM_POOL_NO_SPLIT;
         else if (kind == ASIM_EV_POOL_BEGIN && take_word(a, "all"))
             event.event.flags |= ASIM_POOL_ALL;
         else if (kind == ASIM_EV_POOL_BEGIN && take_word(a, "capture"))

@@ -125,6 +125,9 @@ static void print_event(writer *w, uint64_t i)
     if (event->kind == ASIM_EV_ALLOC)
         PRINT(w, "%s%s", event->flags & ASIM_ALLOC_UNMOVABLE ? " unmovable" : "",
               event->flags & ASIM_ALLOC_GROWS ? " grows" : "");
+    if (event->kind == ASIM_EV_POOL_RETAIN)
+        PRINT(w, "%s%s", event->flags & ASIM_POOL_USE_ON_OOM ? " use_on_oom" : "",
+              event->flags & ASIM_POOL_NO_SPLIT ? " no_split" : "");
     if (event->kind == ASIM_EV_POOL_BEGIN)
         PRINT(w, "%s%s", event->flags & ASIM_POOL_ALL ? " all" : "",
               event->flags & ASIM_POOL_CAPTURE ? " capture" : "");

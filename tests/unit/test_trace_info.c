@@ -116,7 +116,16 @@ Test(samples, version_1_0_stays_readable)
 Test(samples, version_1_1_stays_readable)
 {
     asim_trace *native =
-                   stays_readable("traces/samples/everything-1.1.zst", "traces/samples/everything-1.1.text"),
+        stays_readable("traces/samples/everything-1.1.zst", "traces/samples/everything-1.1.text");
+    for (uint64_t i = 0; i < native->event_count; i++)
+        cr_assert(native->events[i].kind != ASIM_EV_POOL_RETAIN || !native->events[i].flags);
+    asim_trace_release(native);
+}
+
+Test(samples, version_1_2_stays_readable)
+{
+    asim_trace *native =
+                   stays_readable("traces/samples/everything-1.2.zst", "traces/samples/everything-1.2.text"),
                *sample = sample_new();
     cr_assert_str_eq(sample_difference(native, sample), "");
     asim_trace_release(native);

@@ -362,11 +362,11 @@ Test(native, other_versions)
     bytes file = slurp(path);
     file.data[16] = 2;
     spill(path, file.data, file.length);
-    expect_input_error(path, "written in version 2.1 of the trace format (or its header is damaged); "
+    expect_input_error(path, "written in version 2.2 of the trace format (or its header is damaged); "
                              "this allocsim reads version 1");
     seal_header(file.data);
     spill(path, file.data, file.length);
-    expect_input_error(path, "written in version 2.1 of the trace format; this allocsim reads version 1");
+    expect_input_error(path, "written in version 2.2 of the trace format; this allocsim reads version 1");
     file.data[16] = 1;
     file.data[18] = 9;
     seal_header(file.data);
@@ -552,6 +552,7 @@ static void expect_minor(const asim_event *events, size_t count, uint8_t minor)
     cr_assert_eq(sink.ops->device(sink.ctx, &(asim_trace_device){.name = ASIM_NO_INDEX}, &index, &err),
                  ASIM_OK);
     cr_assert_eq(sink.ops->lane(sink.ctx, &(asim_lane){.stream = 0}, &index, &err), ASIM_OK);
+    cr_assert_eq(sink.ops->lane(sink.ctx, &(asim_lane){.pool = 1}, &index, &err), ASIM_OK);
     for (size_t i = 0; i < count; i++) {
         asim_sink_event event = {events[i], 0, ASIM_NO_ADDRESS, ASIM_NO_INDEX};
         cr_assert_eq(sink.ops->event(sink.ctx, &event, &err), ASIM_OK, "%s", err.message);
@@ -584,6 +585,10 @@ Test(native, the_version_is_the_lowest_that_will_do)
     plain[0].flags = 0;
     plain[1] = (asim_event){.kind = ASIM_EV_PREFIX, .id = 0, .size = 100};
     expect_minor(plain, 4, 1);
+    for (uint8_t flags = 0; flags < 4; flags++) {
+        asim_event pool[] = {{.kind = ASIM_EV_POOL_RETAIN, .flags = flags, .lane = 1}};
+        expect_minor(pool, 1, flags ? 2 : 0);
+    }
 }
 
 /* The sample's file put together anew: its kernel event becomes one of kind 99, the events frame gets a
@@ -655,7 +660,7 @@ static void write_future(const char *from, const char *to, uint16_t minor)
 static void count_warning(void *ctx, const char *text)
 {
     ++*(int *)ctx;
-    cr_assert_not_null(strstr(text, "version 1.2 of the trace format: 1 events of kinds unknown"), "%s",
+    cr_assert_not_null(strstr(text, "version 1.3 of the trace format: 1 events of kinds unknown"), "%s",
                        text);
 }
 

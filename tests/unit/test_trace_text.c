@@ -144,6 +144,27 @@ Test(text, caches_that_grow_and_share)
     asim_trace_release(trace);
 }
 
+Test(text, marks_of_pools)
+{
+    asim_trace *trace = parse_text("lane p pool=1\n"
+                                   "pool_retain no_split use_on_oom lane=p\n"
+                                   "pool_retain use_on_oom lane=p\n"
+                                   "pool_retain no_split lane=p\n"
+                                   "pool_retain lane=p\n",
+                                   1);
+    static const uint8_t flags[] = {ASIM_POOL_USE_ON_OOM | ASIM_POOL_NO_SPLIT, ASIM_POOL_USE_ON_OOM,
+                                    ASIM_POOL_NO_SPLIT, 0};
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(trace->events[i].flags, flags[i], "event %d", i);
+    text t = {0};
+    asim_text_out out = {collect, &t};
+    cr_assert_eq(asim_text_write_events(trace, 0, 4, asim_hostmem_libc(), &out, NULL), ASIM_OK);
+    cr_assert_str_eq(t.bytes, "pool_retain use_on_oom no_split\npool_retain use_on_oom\n"
+                              "pool_retain no_split\npool_retain\n");
+    free(t.bytes);
+    asim_trace_release(trace);
+}
+
 Test(text, tables_and_opening_by_name)
 {
     asim_trace *trace = parse_text("device gpu capacity=80GiB name=\"two words\"\n"
