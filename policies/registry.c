@@ -15,6 +15,7 @@ const asim_policy *const asim_policies[] = {
     &asim_policy_native,
     &asim_policy_async,
     &asim_policy_static_plan,
+    &asim_policy_jemalloc,
     &asim_policy_lower_bound,
     &asim_policy_pow2,
     &asim_policy_first_fit,

@@ -15,6 +15,7 @@ extern const asim_policy asim_policy_best_fit;
 extern const asim_policy asim_policy_bfc;
 extern const asim_policy asim_policy_buddy;
 extern const asim_policy asim_policy_first_fit;
+extern const asim_policy asim_policy_jemalloc;
 extern const asim_policy asim_policy_lower_bound;
 extern const asim_policy asim_policy_native;
 extern const asim_policy asim_policy_npu;

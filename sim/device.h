@@ -64,6 +64,9 @@ typedef struct asim_device_ops {
     asim_device_result (*alias)(void *ctx, uint32_t region, uint64_t offset, uint32_t from,
                                 uint64_t from_offset, uint64_t size, uint64_t page);
     asim_device_result (*unalias)(void *ctx, uint32_t region, uint64_t page);
+
+    /* The host's clock of this run, in nanoseconds, never backwards: for what an allocator does by time. */
+    uint64_t (*now_ns)(void *ctx);
 } asim_device_ops;
 
 typedef struct asim_device {

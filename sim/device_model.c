@@ -430,6 +430,12 @@ static asim_device_result model_unalias(void *ctx, uint32_t index, uint64_t page
     return ASIM_DEVICE_OK;
 }
 
+static uint64_t model_now_ns(void *ctx)
+{
+    const asim_device_model *model = ctx;
+    return model->clocks->host_ns;
+}
+
 asim_device asim_device_model_table(asim_device_model *model)
 {
     static const asim_device_ops ops = {
@@ -449,6 +455,7 @@ asim_device asim_device_model_table(asim_device_model *model)
         .copy = model_copy,
         .alias = model_alias,
         .unalias = model_unalias,
+        .now_ns = model_now_ns,
     };
     return (asim_device){&ops, model};
 }

@@ -290,6 +290,12 @@ static bool ledger_event_query(void *ctx, uint64_t event)
     return ledger->device.ops->event_query(ledger->device.ctx, event);
 }
 
+static uint64_t ledger_now_ns(void *ctx)
+{
+    asim_ledger *ledger = ctx;
+    return ledger->device.ops->now_ns(ledger->device.ctx);
+}
+
 static void ledger_event_wait(void *ctx, uint64_t event)
 {
     asim_ledger *ledger = ctx;
@@ -380,6 +386,7 @@ asim_device asim_ledger_table(asim_ledger *ledger)
         .copy = ledger_copy,
         .alias = ledger_alias,
         .unalias = ledger_unalias,
+        .now_ns = ledger_now_ns,
     };
     return (asim_device){&ops, ledger};
 }

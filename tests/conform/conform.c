@@ -33,6 +33,8 @@ static const struct {
     {"first-fit", "compact=full,compact_above=10,compact_on_failure=false"},
     {"first-fit", "compact=none"},
     {"first-fit", "pool=64MiB,align=4096,compact=full"},
+    {"jemalloc", "dirty_decay_ms=0"},
+    {"jemalloc", "quantum=512,page=64KiB,dirty_decay_ms=none,retain=false"},
     {"lower-bound", "align=1,page=4096"},
     {"native", "align=2MiB"},
     {"npu", "expandable_segments=true,multi_stream_lazy_reclaim=true"},

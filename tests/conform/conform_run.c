@@ -229,6 +229,12 @@ static bool faulty_event_query(void *ctx, uint64_t event)
     return f->inner.ops->event_query(f->inner.ctx, event);
 }
 
+static uint64_t faulty_now_ns(void *ctx)
+{
+    conform_faulty *f = ctx;
+    return f->inner.ops->now_ns(f->inner.ctx);
+}
+
 static void faulty_event_wait(void *ctx, uint64_t event)
 {
     conform_faulty *f = ctx;
@@ -284,6 +290,7 @@ static const asim_device_ops faulty_ops = {
     .copy = faulty_copy,
     .alias = faulty_alias,
     .unalias = faulty_unalias,
+    .now_ns = faulty_now_ns,
 };
 
 static void wrap(void *ctx, asim_device *device)

@@ -143,6 +143,12 @@ static bool w_event_query(void *ctx, uint64_t event)
     return w->inner.ops->event_query(w->inner.ctx, event);
 }
 
+static uint64_t w_now_ns(void *ctx)
+{
+    wrapped *w = ctx;
+    return w->inner.ops->now_ns(w->inner.ctx);
+}
+
 static void w_event_wait(void *ctx, uint64_t event)
 {
     wrapped *w = ctx;
@@ -179,6 +185,7 @@ static void wrap(void *ctx, asim_device *device)
     r->device.ops.event_wait = w_event_wait;
     r->device.ops.stream_wait = w_stream_wait;
     r->device.ops.device_wait = w_device_wait;
+    r->device.ops.now_ns = w_now_ns;
     *device = (asim_device){&r->device.ops, &r->device};
 }
 
